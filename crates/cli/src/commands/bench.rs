@@ -1,0 +1,192 @@
+//! `foretoken bench`: speed, and the counts behind it.
+
+use foretoken_core::TokenId;
+use foretoken_engine::{AbortSignal, CompletionRequest, Engine};
+use foretoken_gpu::Counters;
+use serde_json::{Map, Value, json};
+
+use crate::answer::decode_rate;
+use crate::args::BenchArgs;
+use crate::device::{Device, Loaded, Task, with_model};
+use crate::failure::{Status, invalid};
+use crate::stdout;
+
+/// Tokens of the prompt, where the context has room for them and as many generated ones.
+const PROMPT_TOKENS: u32 = 128;
+/// Tokens generated a run, at most.
+const DECODE_TOKENS: u32 = 64;
+/// Runs that count; the median is shown. One more goes before them to warm up.
+const RUNS: usize = 3;
+
+/// Runs it.
+pub async fn run(args: BenchArgs) -> anyhow::Result<Status> {
+    with_model(&args.model, Bench { json: args.json }).await
+}
+
+struct Bench {
+    json: bool,
+}
+
+/// What one run measured.
+struct Run {
+    first_token_ms: f64,
+    decode_tokens_per_second: f64,
+    /// Counts of the decode steps after the first token, and how many those were.
+    decode_counts: Option<(Counters, u64)>,
+}
+
+impl Task for Bench {
+    async fn run<O: Device>(self, loaded: Loaded<O>) -> anyhow::Result<Status> {
+        let mut engine = loaded.engine;
+        let limits = engine.limits();
+        let prompt_tokens = PROMPT_TOKENS.min(limits.context / 2).max(1);
+        let decode_tokens = DECODE_TOKENS.min(limits.context.saturating_sub(prompt_tokens));
+        if decode_tokens < 2 {
+            return Err(invalid(format!(
+                "a context of {} tokens is too short to measure",
+                limits.context
+            )));
+        }
+        let mut runs = Vec::new();
+        for run in 0..=RUNS {
+            let measured = measure(&mut engine, prompt_tokens, decode_tokens).await?;
+            if run > 0 {
+                runs.push(measured);
+            }
+        }
+        let first_token_ms = median(runs.iter().map(|run| run.first_token_ms));
+        let decode = median(runs.iter().map(|run| run.decode_tokens_per_second));
+        let prefill = f64::from(prompt_tokens) * 1e3 / first_token_ms;
+        let mut report = json!({
+            "adapter": engine.ops().adapter(),
+            "model": {
+                "name": engine.model_name(),
+                "model_type": engine.config().model_type,
+                "context_length": limits.context,
+            },
+            "tier": engine.ops().tier_name(),
+            "load_ms": loaded.load_ms,
+            "time_to_first_token_ms": first_token_ms,
+            "prefill": [{ "tokens": prompt_tokens, "tokens_per_second": prefill }],
+            "decode": { "tokens_per_second": decode, "context": prompt_tokens },
+        });
+        let counts = runs.last().and_then(|run| run.decode_counts);
+        if let Some((counts, tokens)) = counts {
+            report["counters"] = counters(&counts, tokens);
+        }
+        if self.json {
+            stdout::json_line(&report)?;
+        } else {
+            stdout::text(&describe(&report))?;
+        }
+        Ok(Status::Done)
+    }
+}
+
+async fn measure<O: Device>(
+    engine: &mut Engine<O>,
+    prompt_tokens: u32,
+    decode_tokens: u32,
+) -> anyhow::Result<Run> {
+    let limits = engine.limits();
+    // Tokens spread over the vocabulary: what they say does not matter.
+    let prompt: Vec<TokenId> = (0..prompt_tokens)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 8) % limits.vocab)
+        .collect();
+    let body = json!({
+        "prompt": prompt,
+        "max_tokens": decode_tokens,
+        "temperature": 0,
+        "ignore_eos": true,
+    });
+    let request = CompletionRequest::parse(&body, &limits)?;
+    let mut generation = engine.complete(&request, AbortSignal::new())?;
+    generation.next_piece().await?;
+    let before = generation.ops().counters();
+    let steps_before = generation.usage().completion_tokens;
+    generation.response().await?;
+    let tokens = (generation.usage().completion_tokens - steps_before) as u64;
+    let decode_counts = generation
+        .ops()
+        .counters()
+        .zip(before)
+        .map(|(now, before)| (now.since(&before), tokens));
+    let first_token_ms = generation.timing().first_token_ms.unwrap_or_default();
+    let decode_tokens_per_second = decode_rate(&generation).unwrap_or_default();
+    Ok(Run {
+        first_token_ms,
+        decode_tokens_per_second,
+        decode_counts,
+    })
+}
+
+/// Counts a token, in plain decoding.
+fn counters(counts: &Counters, tokens: u64) -> Value {
+    let per_token = |count: u64| json!(count as f64 / tokens as f64);
+    let mut object = Map::new();
+    object.insert(
+        "dispatches_per_token".to_owned(),
+        per_token(counts.dispatches),
+    );
+    object.insert("submits_per_token".to_owned(), per_token(counts.submits));
+    object.insert("syncs_per_token".to_owned(), per_token(counts.syncs));
+    object.insert(
+        "objects_created_per_token".to_owned(),
+        per_token(counts.objects_created()),
+    );
+    object.insert(
+        "write_buffers_per_token".to_owned(),
+        per_token(counts.write_buffers),
+    );
+    if counts.weight_bytes > 0 {
+        let factor = counts.weight_bytes_read as f64 / tokens as f64 / counts.weight_bytes as f64;
+        object.insert("weight_read_factor".to_owned(), json!({ "1": factor }));
+    }
+    object.insert(
+        "largest_binding_bytes".to_owned(),
+        counts.largest_buffer_bytes.into(),
+    );
+    object.insert("peak_device_bytes".to_owned(), counts.device_bytes.into());
+    object.insert("weight_bytes".to_owned(), counts.weight_bytes.into());
+    Value::Object(object)
+}
+
+fn describe(report: &Value) -> String {
+    let number = |pointer: &str| {
+        report
+            .pointer(pointer)
+            .and_then(Value::as_f64)
+            .unwrap_or_default()
+    };
+    let word = |pointer: &str| {
+        report
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let mut text = format!(
+        "{} on {} (tier {})\nload {:.0} ms\nprefill of {} tokens: {:.1} tok/s, first token after {:.1} ms\n\
+         decode at {} tokens: {:.1} tok/s\n",
+        word("/model/name"),
+        word("/adapter/name"),
+        word("/tier"),
+        number("/load_ms"),
+        number("/prefill/0/tokens"),
+        number("/prefill/0/tokens_per_second"),
+        number("/time_to_first_token_ms"),
+        number("/decode/context"),
+        number("/decode/tokens_per_second"),
+    );
+    if let Some(Value::Object(counters)) = report.get("counters") {
+        for (name, value) in counters {
+            text += &format!("{}: {value}\n", name.replace('_', " "));
+        }
+    }
+    text
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,148 @@
+//! Opening a device and loading a model onto it.
+
+use std::path::Path;
+
+use foretoken_core::{Clock, Ops};
+use foretoken_engine::{Engine, EngineOptions, Error, RowInvariance};
+use foretoken_gpu::{Counters, GpuOps, GpuOptions, Tier};
+use foretoken_reference::CpuOps;
+use foretoken_weights::FileSource;
+use serde_json::{Value, json};
+
+use crate::args::ModelArgs;
+use crate::failure::{Status, invalid};
+use crate::model_file;
+use crate::progress::LoadBar;
+
+/// `--device` for the reference.
+const CPU: &str = "cpu";
+
+/// Ops that the binary can open.
+pub trait Device: Ops + 'static {
+    /// The adapter, for `bench --json`.
+    fn adapter(&self) -> Value;
+    /// The tier's name.
+    fn tier_name(&self) -> &'static str;
+    /// Exact counts, where the ops keep any.
+    fn counters(&self) -> Option<Counters>;
+    /// Whether kernels were compiled, whose rows have to be compared.
+    const HAS_KERNELS: bool;
+}
+
+impl Device for CpuOps {
+    fn adapter(&self) -> Value {
+        json!({ "name": CPU, "backend": "reference" })
+    }
+    fn tier_name(&self) -> &'static str {
+        "reference"
+    }
+    fn counters(&self) -> Option<Counters> {
+        None
+    }
+    const HAS_KERNELS: bool = false;
+}
+
+impl Device for GpuOps {
+    fn adapter(&self) -> Value {
+        let adapter = GpuOps::adapter(self);
+        json!({
+            "index": adapter.index,
+            "name": adapter.name,
+            "backend": adapter.backend,
+            "device_type": adapter.device_type,
+            "driver": adapter.driver,
+            "software": adapter.software,
+        })
+    }
+    fn tier_name(&self) -> &'static str {
+        self.tier().name()
+    }
+    fn counters(&self) -> Option<Counters> {
+        Some(GpuOps::counters(self))
+    }
+    const HAS_KERNELS: bool = true;
+}
+
+/// A loaded model.
+pub struct Loaded<O: Ops> {
+    /// The engine.
+    pub engine: Engine<O>,
+    /// Opening the device and loading, in milliseconds.
+    pub load_ms: f64,
+}
+
+/// What to do with a loaded model, whatever runs it.
+pub trait Task {
+    /// Does it.
+    async fn run<O: Device>(self, loaded: Loaded<O>) -> anyhow::Result<Status>;
+}
+
+/// Opens the device that `args` name, loads the model, runs the task.
+pub async fn with_model(args: &ModelArgs, task: impl Task) -> anyhow::Result<Status> {
+    let clock = Clock::start();
+    let file = model_file::resolve(&args.model)?;
+    // Opened before the device: a wrong path should not wait for a driver.
+    let source = FileSource::open(&file).map_err(Error::from)?;
+    if args.device.as_deref() == Some(CPU) {
+        if args.tier.is_some() {
+            return Err(invalid(
+                "--tier is about GPU features: leave it out with --device cpu",
+            ));
+        }
+        task.run(load(CpuOps::new(), args, &file, &source, clock).await?)
+            .await
+    } else {
+        let tier = args
+            .tier
+            .as_deref()
+            .map(Tier::parse)
+            .transpose()
+            .map_err(Error::from)?;
+        let options = GpuOptions {
+            device: args.device.clone(),
+            tier,
+            ..GpuOptions::default()
+        };
+        let ops = GpuOps::new(options).await.map_err(Error::from)?;
+        if GpuOps::adapter(&ops).software {
+            eprintln!(
+                "warning: {} computes on the CPU: no GPU driver was found",
+                GpuOps::adapter(&ops).name
+            );
+        }
+        task.run(load(ops, args, &file, &source, clock).await?)
+            .await
+    }
+}
+
+async fn load<O: Device>(
+    ops: O,
+    args: &ModelArgs,
+    file: &Path,
+    source: &FileSource,
+    clock: Clock,
+) -> Result<Loaded<O>, Error> {
+    let name = model_file::name(file);
+    let adapter = ops.adapter();
+    let options = EngineOptions {
+        model_name: name.clone(),
+        context_length: args.context_length,
+        device: format!(
+            "{} {}",
+            adapter["name"].as_str().unwrap_or_default(),
+            ops.tier_name()
+        ),
+        check_row_invariance: O::HAS_KERNELS,
+    };
+    let engine = {
+        let bar = LoadBar::new(&name);
+        Engine::load(ops, source, options, &mut |progress| bar.update(progress)).await?
+    };
+    if let RowInvariance::Broken { mismatch } = engine.row_invariance() {
+        eprintln!("warning: on this device a row's bits depend on the rows around it ({mismatch})");
+    }
+    Ok(Loaded {
+        engine,
+        load_ms: clock.elapsed_ms(),
+    })
+}

@@ -1,0 +1,296 @@
+//! [`Ops`]: the op list, which is the kernel list (`docs/KERNELS.md`).
+
+use crate::sampling::TokenLogprobs;
+use crate::{Format, Phase, Row, Sampling, SequenceSlot, TokenId};
+
+/// Rows of a matrix are written in whole groups of this many: the device interleaves them.
+pub const ROW_GROUP: u32 = 8;
+
+/// Which rows of a pass an activation holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowSet {
+    /// Every row of the pass.
+    All,
+    /// Only the rows whose logits are wanted: the last `logit_rows` of the pass.
+    Logits,
+}
+
+/// One matrix of a file, `[rows, cols]`, row-major: `y[r] = Σ_c w[r, c] · x[c]`.
+#[derive(Debug, Clone)]
+pub struct MatrixPart {
+    /// The tensor's name, for errors and the profiler.
+    pub name: String,
+    /// How its weights are stored.
+    pub format: Format,
+    /// Outputs.
+    pub rows: u32,
+    /// Inputs; a multiple of 32.
+    pub cols: u32,
+}
+
+/// How several matrices over the same input become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MatrixLayout {
+    /// Outputs one after another: `[q; k; v]`. One part is the plain case.
+    Stacked,
+    /// Exactly two parts of one shape, gate and up, for [`Ops::matmul_swiglu`].
+    GateUp,
+}
+
+/// Which pairs of a head's dimensions RoPE rotates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RopeStyle {
+    /// (0,1), (2,3) …: llama weights as GGUF stores them.
+    Interleaved,
+    /// (i, i + d/2): Hugging Face's convention ("NeoX").
+    Halves,
+}
+
+/// How RoPE's table is made: `angle(p, i) = p · inv_freq[i]`, cos and sin times `magnitude`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RopeTableSpec {
+    /// One frequency per rotated pair.
+    pub inv_freq: Vec<f64>,
+    /// Factor on cos and sin (YaRN's attention factor; 1 elsewhere).
+    pub magnitude: f64,
+    /// Positions in the table.
+    pub positions: u32,
+}
+
+/// Dimensions of an attention layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AttentionShape {
+    /// Query heads.
+    pub heads: u32,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: u32,
+    /// Width of a head; a multiple of 4.
+    pub head_dim: u32,
+    /// Factor on q·k.
+    pub scale: f32,
+    /// Rotated pairs.
+    pub rope: RopeStyle,
+}
+
+/// Size of one layer's KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvShape {
+    /// Sequences that can be live at once.
+    pub sequences: SequenceSlot,
+    /// Positions a sequence.
+    pub context: u32,
+    /// Heads.
+    pub kv_heads: u32,
+    /// Width of a head.
+    pub head_dim: u32,
+}
+
+/// What the device chose for one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chosen {
+    /// The token.
+    Token(TokenId),
+    /// The row's logits held a NaN or an infinity: there is no honest choice.
+    NonFinite,
+}
+
+/// Why a device could not do its work. Broken invariants of the caller assert instead.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpsError {
+    /// No adapter, or none that suits.
+    #[error("no usable GPU adapter: {reason}")]
+    Unavailable {
+        /// What was looked for and what there was.
+        reason: String,
+    },
+    /// The device is gone; nothing on it can be used again.
+    #[error("the GPU device was lost: {reason}")]
+    DeviceLost {
+        /// What the driver said.
+        reason: String,
+    },
+    /// An allocation failed or would exceed a limit.
+    #[error("out of GPU memory for {what}: {needed} bytes needed, {available}")]
+    OutOfMemory {
+        /// The buffer or tensor.
+        what: String,
+        /// Its size.
+        needed: u64,
+        /// The limit or the driver's word.
+        available: String,
+    },
+    /// A kernel did not compile, or misbehaved at the load-time check.
+    #[error("kernel {kernel}: {reason}")]
+    Kernel {
+        /// Its label, as the profiler shows it.
+        kernel: String,
+        /// What went wrong, with the author's file and line where there is one.
+        reason: String,
+    },
+    /// A wait took longer than the limit and a probe failed.
+    #[error("the GPU did not answer within {seconds} s")]
+    Timeout {
+        /// The limit.
+        seconds: u32,
+    },
+}
+
+/// The op list. One method per kernel family; each records and returns at once.
+///
+/// Shapes: an activation is f32 `[rows, cols]`; rows are the pass's ([`RowSet`]).
+/// Loading methods may fail; recording methods assert their shapes.
+pub trait Ops {
+    /// Quantised weights on the device.
+    type Matrix;
+    /// f32 parameters `[n]`: norm weights, biases.
+    type Vector;
+    /// f32 `[rows, cols]` scratch, allocated once for the largest pass.
+    type Activation;
+    /// Keys and values of one layer.
+    type KvCache;
+    /// cos and sin, `[positions, pairs]`.
+    type RopeTable;
+
+    // ---- at load -------------------------------------------------------------------------------
+
+    /// Allocates a matrix. Its bytes follow through [`Ops::write_rows`].
+    fn matrix(
+        &mut self,
+        parts: &[MatrixPart],
+        layout: MatrixLayout,
+    ) -> Result<Self::Matrix, OpsError>;
+
+    /// Writes whole rows of one part from file bytes. `first_row` is a multiple of [`ROW_GROUP`], and so
+    /// is the number of rows unless they are the part's last.
+    fn write_rows(
+        &mut self,
+        matrix: &mut Self::Matrix,
+        part: usize,
+        first_row: u32,
+        bytes: &[u8],
+    ) -> Result<(), OpsError>;
+
+    /// Uploads a parameter vector.
+    fn vector(&mut self, name: &str, values: &[f32]) -> Result<Self::Vector, OpsError>;
+
+    /// Allocates an activation of `cols` columns.
+    fn activation(
+        &mut self,
+        name: &str,
+        cols: u32,
+        rows: RowSet,
+    ) -> Result<Self::Activation, OpsError>;
+
+    /// Allocates one layer's KV cache.
+    fn kv_cache(&mut self, shape: KvShape) -> Result<Self::KvCache, OpsError>;
+
+    /// Uploads RoPE's table, computed in f64.
+    fn rope_table(&mut self, spec: &RopeTableSpec) -> Result<Self::RopeTable, OpsError>;
+
+    /// Waits until everything uploaded so far has left host memory (loaders call it every 64 MiB).
+    fn flush(&mut self) -> impl Future<Output = Result<(), OpsError>>;
+
+    /// Makes every pass of the row family run as if it had [`crate::MAX_VERIFY_ROWS`] rows, through one
+    /// pipeline. Asked for once, at load, where the check of row invariance finds that pipelines for
+    /// different row counts differ in a bit. Ops whose rows cannot depend on one another have nothing
+    /// to change.
+    fn pad_rows(&mut self, _on: bool) {}
+
+    // ---- at the start of a request -------------------------------------------------------------
+
+    /// How tokens of `sequence` are chosen from now on; until then greedily. `prompt` is what penalties of the prompt
+    /// look at, and its length is the position of the first output token; output counts start at zero.
+    fn set_sampling(
+        &mut self,
+        sequence: SequenceSlot,
+        sampling: &Sampling,
+        prompt: &[TokenId],
+        vocab: u32,
+    ) -> Result<(), OpsError>;
+
+    // ---- recording a step ----------------------------------------------------------------------
+
+    /// Starts a pass: uploads the row table. The last `logit_rows` rows get logits
+    /// (0..=[`crate::MAX_VERIFY_ROWS`]; 0: an inner part of a prompt, nothing may be chosen).
+    fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize);
+
+    /// `out[i] = table[token of row i]`; `out` is `[rows, hidden]`.
+    fn embed(&mut self, table: &Self::Matrix, out: &Self::Activation);
+
+    /// `out = x / sqrt(mean(x²) + eps) · weight`, row by row. An `out` of [`RowSet::Logits`] takes only
+    /// those rows of an `x` of [`RowSet::All`].
+    fn rms_norm(
+        &mut self,
+        x: &Self::Activation,
+        weight: &Self::Vector,
+        eps: f32,
+        out: &Self::Activation,
+    );
+
+    /// `out = x · Wᵀ (+ bias)`.
+    fn matmul(
+        &mut self,
+        x: &Self::Activation,
+        w: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        out: &Self::Activation,
+    );
+
+    /// `out += x · Wᵀ`: the residual stream.
+    fn matmul_add(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation);
+
+    /// `out = silu(x · Wgateᵀ) ⊙ (x · Wupᵀ)`; `w` has [`MatrixLayout::GateUp`].
+    fn matmul_swiglu(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation);
+
+    /// Rotates q and k of `qkv` (`[rows, (heads + 2·kv_heads) · head_dim]`) by each row's position, in place
+    /// for q; writes k and v to the cache at that position.
+    fn rope_kv(
+        &mut self,
+        qkv: &Self::Activation,
+        rope: &Self::RopeTable,
+        kv: &Self::KvCache,
+        shape: &AttentionShape,
+    );
+
+    /// `out[i] = Σ_p softmax_p(scale · q_i·k_p) · v_p` over positions `0..=position of row i`; `out` is
+    /// `[rows, heads · head_dim]`.
+    fn attention(
+        &mut self,
+        qkv: &Self::Activation,
+        kv: &Self::KvCache,
+        shape: &AttentionShape,
+        out: &Self::Activation,
+    );
+
+    /// Chooses a token for every logit row as its sequence's [`Sampling`] says ([`crate::sampling`] is the
+    /// definition): the largest score, the lowest id of several. Logit rows of one sequence stand beside one
+    /// another: the first holds its last committed token, the others its drafts. Row i is processed as if the
+    /// drafts before it were accepted, so rows do not depend on one another; then drafts are accepted while
+    /// they equal the choice before them, and the choices up to and with the first that no draft equals are
+    /// committed: they count for penalties, and the last is what [`crate::TOKEN_ON_DEVICE`] means from now on
+    /// (token 0 before any choice and after a non-finite row).
+    fn choose(&mut self, logits: &Self::Activation);
+
+    /// Log-probabilities of the raw logits for what [`Ops::choose`] chose in this pass, and of the `top` most
+    /// probable tokens (at most [`crate::sampling::MAX_TOP_LOGPROBS`]).
+    fn logprobs(&mut self, logits: &Self::Activation, top: u32);
+
+    /// Hands the recording to the device. Nothing waits.
+    fn submit(&mut self) -> Result<(), OpsError>;
+
+    // ---- reading back: the only waits ----------------------------------------------------------
+
+    /// What the last submitted step chose, one entry per logit row.
+    fn read_chosen(&mut self) -> impl Future<Output = Result<Vec<Chosen>, OpsError>>;
+
+    /// What [`Ops::logprobs`] recorded in the last submitted step, one entry per logit row. Read after
+    /// [`Ops::read_chosen`].
+    fn read_logprobs(&mut self) -> impl Future<Output = Result<Vec<TokenLogprobs>, OpsError>>;
+
+    /// An activation of the last submitted step, `[rows, cols]`: for tests and checks.
+    fn read_activation(
+        &mut self,
+        x: &Self::Activation,
+    ) -> impl Future<Output = Result<Vec<f32>, OpsError>>;
+}

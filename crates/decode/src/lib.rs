@@ -1,0 +1,28 @@
+//! The decode loop: from a prompt's tokens to the tokens of an answer.
+//!
+//! The one hard idea: **a step commits a block, not a token**. A step records one pass, waits once, and
+//! gets back what the target model chose for each row. Plain decoding verifies one row, so its blocks
+//! hold one token; speculation verifies `k + 1` rows and commits between 1 and `k + 1`. Everything
+//! after the choice is the same code for both: the block is walked token by token, the first token
+//! that ends the answer cuts it, and what was cut was never committed. The KV cache needs no roll-back:
+//! entries at or beyond [`Sequence::kv_len`] are overwritten before anything attends to them.
+//!
+//! The invariant between steps: every committed token but the last has its keys and values in the
+//! cache (`kv_len == tokens.len() - 1`), because the last one has been chosen but not yet been read.
+
+mod abort;
+mod decode_loop;
+mod error;
+mod prefill;
+mod row_invariance;
+pub mod script;
+mod sequence;
+mod stop;
+
+pub use abort::AbortSignal;
+pub use decode_loop::{Block, DecodeLoop};
+pub use error::DecodeError;
+pub use prefill::prefill;
+pub use row_invariance::{RowMismatch, check_row_invariance};
+pub use sequence::Sequence;
+pub use stop::{FinishReason, StopConditions};

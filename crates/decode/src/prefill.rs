@@ -1,0 +1,104 @@
+//! Running a prompt through the model.
+
+use foretoken_core::{Clock, LanguageModel, MAX_PREFILL_ROWS, Ops, Phase, TokenId};
+
+use crate::decode_loop::read_tokens;
+use crate::{AbortSignal, DecodeError, Sequence};
+
+/// A wait should come back about this often: long enough to hide its own cost, short enough that an
+/// abort is heard and that no driver takes the queue for hung.
+const WAIT_MS: f64 = 100.0;
+
+/// The most passes handed to the device before waiting for it.
+const MAX_PASSES_IN_FLIGHT: usize = 64;
+
+/// Runs the committed tokens from `kv_len` on through the model and returns the target's choice for
+/// the token after the last. The KV cache then holds every committed token.
+///
+/// Passes end at multiples of [`MAX_PREFILL_ROWS`] positions, so a token stands at the same place of a
+/// pass however much of the prompt was in the cache before. How many passes are in flight between two
+/// waits follows the measured time and changes no result.
+///
+/// # Errors
+/// Before anything is recorded, if a token is outside the vocabulary or no position is left for the
+/// answer; [`DecodeError::Aborted`] between passes; whatever the device says.
+///
+/// # Panics
+/// If every committed token is in the cache already: at least one row must be run to have logits.
+pub async fn prefill<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+    sequence: &mut Sequence,
+    abort: &AbortSignal,
+) -> Result<TokenId, DecodeError> {
+    check_prompt(model, sequence.tokens())?;
+    let end = sequence.tokens().len();
+    let mut from = sequence.kv_len();
+    assert!(
+        from < end,
+        "nothing to prefill: all {end} tokens are in the KV cache"
+    );
+
+    let mut in_flight = 1;
+    loop {
+        let clock = Clock::start();
+        for _ in 0..in_flight {
+            if abort.is_aborted() {
+                return Err(DecodeError::Aborted);
+            }
+            let to = end.min((from / MAX_PREFILL_ROWS + 1) * MAX_PREFILL_ROWS);
+            // An inner part of the prompt needs no logits, and nothing may be chosen there.
+            let logit_rows = usize::from(to == end);
+            ops.begin(Phase::Prefill, &sequence.rows(from, to), logit_rows);
+            let logits = model.forward(ops);
+            if logit_rows > 0 {
+                ops.choose(logits);
+            }
+            ops.submit()?;
+            from = to;
+            if from == end {
+                break;
+            }
+        }
+        let chosen = if from == end {
+            read_tokens(ops, model, from - 1, 1).await?.first().copied()
+        } else {
+            ops.flush().await?;
+            None
+        };
+        // Only now is it known that the passes ran.
+        sequence.set_kv_len(from);
+        if let Some(token) = chosen {
+            return Ok(token);
+        }
+        let elapsed = clock.elapsed_ms();
+        if elapsed < WAIT_MS / 2.0 {
+            in_flight = (in_flight * 2).min(MAX_PASSES_IN_FLIGHT);
+        } else if elapsed > WAIT_MS * 2.0 {
+            in_flight = (in_flight / 2).max(1);
+        }
+    }
+}
+
+fn check_prompt<O: Ops>(
+    model: &dyn LanguageModel<O>,
+    tokens: &[TokenId],
+) -> Result<(), DecodeError> {
+    if tokens.is_empty() {
+        return Err(DecodeError::EmptyPrompt);
+    }
+    let context = model.context_length();
+    let prompt = tokens.len() as u64;
+    if prompt >= u64::from(context) {
+        return Err(DecodeError::ContextExceeded { prompt, context });
+    }
+    let vocab = model.config().vocab_size;
+    match tokens.iter().position(|&token| token >= vocab) {
+        Some(index) => Err(DecodeError::TokenOutOfVocabulary {
+            token: tokens[index],
+            position: index as u64,
+            vocab,
+        }),
+        None => Ok(()),
+    }
+}

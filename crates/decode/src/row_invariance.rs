@@ -1,0 +1,87 @@
+//! The load-time check that a row's bits do not depend on the rows around it.
+
+use foretoken_core::{
+    LanguageModel, MAX_VERIFY_ROWS, Ops, OpsError, Phase, Position, Row, TokenId,
+};
+
+/// A logit that came out differently when other rows stood around its row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RowMismatch {
+    /// Rows of the pass that differed from the full one.
+    pub rows: usize,
+    /// The row's position, the same in both passes.
+    pub position: Position,
+    /// The first column that differed.
+    pub column: usize,
+    /// The value in the full pass.
+    pub expected: f32,
+    /// The value in the smaller pass.
+    pub found: f32,
+}
+
+impl std::fmt::Display for RowMismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "position {} in a pass of {} rows: logit {} is {:e} where the full pass has {:e}",
+            self.position, self.rows, self.column, self.found, self.expected
+        )
+    }
+}
+
+/// Runs [`LanguageModel::forward_probe`] over 16 fixed tokens as one pass of the row family, then its
+/// last 15, 14, … 1 rows as passes of their own, and compares every logit bit by bit. The last rows,
+/// because a token then stands at another index of the pass as well as among fewer rows: in decoding
+/// it is row 0 of one, in verification row j of up to 16. `None`: all equal.
+///
+/// Writes positions 0..16 of sequence 0, so nothing may live there.
+///
+/// # Errors
+/// What the device says.
+pub async fn check_row_invariance<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+) -> Result<Option<RowMismatch>, OpsError> {
+    let vocab = model.config().vocab_size;
+    let full_rows = MAX_VERIFY_ROWS.min(model.context_length() as usize);
+    let rows: Vec<Row> = (0..full_rows as u32)
+        .map(|position| Row {
+            token: probe_token(position, vocab),
+            position,
+            sequence: 0,
+        })
+        .collect();
+    let full = probe(ops, model, &rows).await?;
+    let columns = full.len() / full_rows;
+    for first in 1..full_rows {
+        let found = probe(ops, model, &rows[first..]).await?;
+        let expected = &full[first * columns..];
+        if let Some(i) = (0..expected.len()).find(|&i| expected[i].to_bits() != found[i].to_bits())
+        {
+            return Ok(Some(RowMismatch {
+                rows: full_rows - first,
+                position: rows[first + i / columns].position,
+                column: i % columns,
+                expected: expected[i],
+                found: found[i],
+            }));
+        }
+    }
+    Ok(None)
+}
+
+async fn probe<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+    rows: &[Row],
+) -> Result<Vec<f32>, OpsError> {
+    ops.begin(Phase::Rows, rows, rows.len());
+    let logits = model.forward_probe(ops);
+    ops.submit()?;
+    ops.read_activation(logits).await
+}
+
+/// Tokens spread over the vocabulary, so that the rows differ.
+fn probe_token(position: Position, vocab: u32) -> TokenId {
+    (position.wrapping_mul(0x9E37_79B1) >> 7) % vocab
+}

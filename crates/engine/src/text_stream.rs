@@ -1,0 +1,42 @@
+//! From tokens to text that may be shown.
+
+use foretoken_core::TokenId;
+use foretoken_text::{Detokenizer, StopStrings, TextError, Tokenizer};
+
+/// The text of one answer: whole characters only, and nothing that could still become a stop string.
+pub(crate) struct TextStream {
+    detokenizer: Detokenizer,
+    stop: StopStrings,
+}
+
+impl TextStream {
+    pub(crate) fn new(tokenizer: &Tokenizer, stop: &[String]) -> Result<Self, TextError> {
+        Ok(Self {
+            detokenizer: tokenizer.detokenizer(),
+            stop: StopStrings::new(stop.to_vec())?,
+        })
+    }
+
+    /// Appends what a token adds to the text; true if a stop string is now complete. Neither it nor
+    /// anything later is text.
+    pub(crate) fn push(&mut self, token: TokenId, out: &mut String) -> bool {
+        let text = self.detokenizer.push(token);
+        self.show(&text, out)
+    }
+
+    /// Appends what was held back, for no token follows; true if that completes a stop string.
+    pub(crate) fn finish(&mut self, out: &mut String) -> bool {
+        let text = self.detokenizer.finish();
+        let stopped = self.show(&text, out);
+        if !stopped {
+            out.push_str(&self.stop.finish());
+        }
+        stopped
+    }
+
+    fn show(&mut self, text: &str, out: &mut String) -> bool {
+        let event = self.stop.push(text);
+        out.push_str(&event.text);
+        event.stopped.is_some()
+    }
+}

@@ -1,0 +1,36 @@
+//! Every kernel some device of a tier may run: what the compile tests hold naga and Tint to.
+
+use foretoken_core::Format;
+
+use crate::composer::{Composed, Overrides, Target};
+use crate::ops;
+use crate::recording::Kernel;
+use crate::tier::Tier;
+
+/// One composed kernel.
+#[derive(Debug, Clone)]
+pub struct CatalogEntry {
+    /// `matmul[q4_1,…]`.
+    pub label: String,
+    /// Its text.
+    pub composed: Composed,
+}
+
+/// Every kernel of a tier over these formats, composed for a target.
+pub fn catalog(formats: &[Format], tier: Tier, target: Target) -> Vec<CatalogEntry> {
+    let none = Overrides::new();
+    let mut kernels: Vec<Kernel> = ops::embed::catalog(formats);
+    kernels.extend(ops::rms_norm::catalog());
+    kernels.extend(ops::matmul::catalog(formats, tier));
+    kernels.extend(ops::rope_kv::catalog(tier));
+    kernels.extend(ops::attention::catalog(tier));
+    kernels.extend(ops::choose::catalog());
+    kernels.extend(ops::logprobs::catalog());
+    kernels
+        .iter()
+        .map(|kernel| CatalogEntry {
+            label: kernel.label(),
+            composed: kernel.compose(target, &none),
+        })
+        .collect()
+}

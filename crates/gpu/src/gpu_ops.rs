@@ -1,0 +1,459 @@
+//! [`GpuOps`]: the ops of `foretoken-core` as dispatches.
+
+use foretoken_core::sampling::TokenLogprobs;
+use foretoken_core::{
+    AttentionShape, Chosen, KvShape, MAX_PREFILL_ROWS, MAX_VERIFY_ROWS, MatrixLayout, MatrixPart,
+    Ops, OpsError, Phase, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, TokenId,
+};
+
+use crate::composer::{Composed, Overrides, Target};
+use crate::counters::Counters;
+use crate::device::{AdapterReport, Device};
+use crate::matrix::GpuMatrix;
+use crate::ops::choose::{MAX_SEQUENCES, Needs, SAMPLING_BYTES};
+use crate::ops::logprobs::{self, LOGPROBS_BYTES};
+use crate::recording::{Buffer, Recorder};
+use crate::tier::Tier;
+
+/// How to open a device.
+#[derive(Debug, Clone, Default)]
+pub struct GpuOptions {
+    /// Index or part of the name of an adapter; absent: the fastest.
+    pub device: Option<String>,
+    /// Hold the engine to fewer features than the device has; absent: all it has.
+    pub tier: Option<Tier>,
+    /// Shader files that stand in for the built-in ones, by path below `shaders/`.
+    pub overrides: Overrides,
+    /// Split tensors at fewer bytes than the device binds.
+    pub max_binding_bytes: Option<u64>,
+}
+
+/// f32 parameters on the device.
+#[derive(Debug)]
+pub struct GpuVector {
+    pub(crate) buffer: Buffer,
+    pub(crate) len: u32,
+}
+
+/// f32 `[rows, cols]` scratch on the device.
+#[derive(Debug)]
+pub struct GpuActivation {
+    pub(crate) buffer: Buffer,
+    pub(crate) cols: u32,
+    pub(crate) rows: RowSet,
+}
+
+/// Keys and values of one layer, `[sequences, kv_heads, context, head_dim]` each.
+#[derive(Debug)]
+pub struct GpuKvCache {
+    pub(crate) keys: Buffer,
+    pub(crate) values: Buffer,
+    pub(crate) shape: KvShape,
+}
+
+/// cos and sin, `[positions, pairs]`.
+#[derive(Debug)]
+pub struct GpuRopeTable {
+    pub(crate) buffer: Buffer,
+    pub(crate) pairs: u32,
+}
+
+/// The pass being recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pass {
+    pub(crate) phase: Phase,
+    pub(crate) rows: u32,
+    pub(crate) logit_rows: u32,
+    /// The largest position of its rows: bounds attention's spans.
+    pub(crate) last_position: u32,
+    /// Sequences of its logit rows, a bit each.
+    pub(crate) logit_sequences: u32,
+    /// Whether [`Ops::choose`] was recorded.
+    chose: bool,
+    /// Whether log-probabilities were recorded, and how many alternatives.
+    logprobs: Option<u32>,
+}
+
+impl Pass {
+    pub(crate) fn rows_of(&self, set: RowSet) -> u32 {
+        match set {
+            RowSet::All => self.rows,
+            RowSet::Logits => self.logit_rows,
+        }
+    }
+}
+
+/// As the kernels number it (`lib/step.wgsl`).
+pub(crate) fn row_set_index(set: RowSet) -> u32 {
+    match set {
+        RowSet::All => 0,
+        RowSet::Logits => 1,
+    }
+}
+
+/// Bytes of `chosen` in `SequenceState`: all that a greedy step maps.
+const CHOSEN_BYTES: u64 = 4 * MAX_VERIFY_ROWS as u64;
+const SEQUENCE_STATE_BYTES: u64 = CHOSEN_BYTES + 4 * 16;
+/// `NON_FINITE` of `lib/sequence_state.wgsl`.
+const NON_FINITE: u32 = u32::MAX;
+
+/// Header and entries of the row table, in words.
+const STEP_WORDS: usize = 4 + 4 * MAX_PREFILL_ROWS;
+
+/// The ops on a WebGPU device.
+pub struct GpuOps {
+    pub(crate) recorder: Recorder,
+    pub(crate) pass: Pass,
+    pub(crate) state: Buffer,
+    pub(crate) pad_rows: bool,
+    /// Scratch shared by all layers, grown at load.
+    pub(crate) attention_parts: Option<Buffer>,
+    pub(crate) choose_parts: Option<Buffer>,
+    /// `Sampling` of every sequence, and what each needs of the kernels.
+    pub(crate) sampling: Buffer,
+    pub(crate) needs: [Needs; MAX_SEQUENCES],
+    /// Biases, flags and counts, `[sequences, vocab]`: only where some request asked for them.
+    pub(crate) token_rules: Option<Buffer>,
+    /// Sequences that the KV caches hold.
+    pub(crate) sequences: u32,
+    pub(crate) logprobs: Buffer,
+    readback: wgpu::Buffer,
+    logprobs_readback: wgpu::Buffer,
+}
+
+impl GpuOps {
+    /// Opens a device.
+    pub async fn new(options: GpuOptions) -> Result<Self, OpsError> {
+        let mut device = Device::open(options.device.as_deref(), options.tier).await?;
+        if let Some(bytes) = options.max_binding_bytes {
+            device.max_binding_bytes = device.max_binding_bytes.min(bytes);
+        }
+        let mut recorder = Recorder::new(device, options.overrides, 4 * STEP_WORDS as u64);
+        let state = recorder.buffer("sequence state", SEQUENCE_STATE_BYTES)?;
+        let sampling = recorder.buffer("sampling", SAMPLING_BYTES)?;
+        let logprobs = recorder.buffer("log-probabilities", LOGPROBS_BYTES)?;
+        let readback = recorder.readback_buffer(CHOSEN_BYTES);
+        let logprobs_readback = recorder.readback_buffer(LOGPROBS_BYTES);
+        let pass = Pass {
+            phase: Phase::Rows,
+            rows: 0,
+            logit_rows: 0,
+            last_position: 0,
+            logit_sequences: 0,
+            chose: false,
+            logprobs: None,
+        };
+        Ok(Self {
+            recorder,
+            pass,
+            state,
+            pad_rows: false,
+            attention_parts: None,
+            choose_parts: None,
+            sampling,
+            needs: [Needs::default(); MAX_SEQUENCES],
+            token_rules: None,
+            sequences: 1,
+            logprobs,
+            readback,
+            logprobs_readback,
+        })
+    }
+
+    /// The adapter it runs on.
+    pub fn adapter(&self) -> &AdapterReport {
+        &self.recorder.gpu.report
+    }
+
+    /// The tier it runs.
+    pub fn tier(&self) -> Tier {
+        self.recorder.gpu.tier
+    }
+
+    /// What the recording layer did so far.
+    pub fn counters(&self) -> Counters {
+        self.recorder.counters
+    }
+
+    /// The composed WGSL of every pipeline made so far, by label.
+    pub fn shaders(&self, target: Target) -> Vec<(String, Composed)> {
+        let none = Overrides::new();
+        self.recorder
+            .kernels()
+            .map(|kernel| (kernel.label(), kernel.compose(target, &none)))
+            .collect()
+    }
+
+    pub(crate) fn grow_token_rules(&mut self, bytes: u64) -> Result<(), OpsError> {
+        Self::grow(
+            &mut self.recorder,
+            &mut self.token_rules,
+            "token rules",
+            bytes,
+        )
+    }
+
+    fn grow(
+        recorder: &mut Recorder,
+        place: &mut Option<Buffer>,
+        what: &str,
+        bytes: u64,
+    ) -> Result<(), OpsError> {
+        if place
+            .as_ref()
+            .is_none_or(|buffer| buffer.raw.size() < bytes)
+        {
+            *place = Some(recorder.buffer(what, bytes)?);
+        }
+        Ok(())
+    }
+}
+
+impl Ops for GpuOps {
+    type Matrix = GpuMatrix;
+    type Vector = GpuVector;
+    type Activation = GpuActivation;
+    type KvCache = GpuKvCache;
+    type RopeTable = GpuRopeTable;
+
+    fn matrix(
+        &mut self,
+        parts: &[MatrixPart],
+        layout: MatrixLayout,
+    ) -> Result<GpuMatrix, OpsError> {
+        GpuMatrix::new(&mut self.recorder, parts, layout)
+    }
+
+    fn write_rows(
+        &mut self,
+        matrix: &mut GpuMatrix,
+        part: usize,
+        first_row: u32,
+        bytes: &[u8],
+    ) -> Result<(), OpsError> {
+        matrix.write_rows(&mut self.recorder, part, first_row, bytes);
+        self.recorder.gpu.check()
+    }
+
+    fn vector(&mut self, name: &str, values: &[f32]) -> Result<GpuVector, OpsError> {
+        let buffer = self.recorder.buffer(name, 4 * values.len() as u64)?;
+        self.recorder
+            .write(&buffer, 0, bytemuck::cast_slice(values));
+        Ok(GpuVector {
+            buffer,
+            len: u32::try_from(values.len()).expect("vectors have u32 lengths"),
+        })
+    }
+
+    fn activation(
+        &mut self,
+        name: &str,
+        cols: u32,
+        rows: RowSet,
+    ) -> Result<GpuActivation, OpsError> {
+        let most = match rows {
+            RowSet::All => MAX_PREFILL_ROWS,
+            RowSet::Logits => MAX_VERIFY_ROWS,
+        };
+        let buffer = self
+            .recorder
+            .buffer(name, 4 * u64::from(cols) * most as u64)?;
+        if rows == RowSet::Logits {
+            let bytes = crate::ops::choose::part_bytes(cols);
+            Self::grow(
+                &mut self.recorder,
+                &mut self.choose_parts,
+                "argmax partials",
+                bytes,
+            )?;
+        }
+        Ok(GpuActivation { buffer, cols, rows })
+    }
+
+    fn kv_cache(&mut self, shape: KvShape) -> Result<GpuKvCache, OpsError> {
+        let scalar = if self.tier().f16 { 2 } else { 4 };
+        let elements = u64::from(shape.sequences)
+            * u64::from(shape.kv_heads)
+            * u64::from(shape.context)
+            * u64::from(shape.head_dim);
+        self.sequences = self.sequences.max(shape.sequences);
+        let keys = self.recorder.buffer("keys", elements * scalar)?;
+        let values = self.recorder.buffer("values", elements * scalar)?;
+        Ok(GpuKvCache {
+            keys,
+            values,
+            shape,
+        })
+    }
+
+    fn rope_table(&mut self, spec: &RopeTableSpec) -> Result<GpuRopeTable, OpsError> {
+        let mut table = Vec::with_capacity(spec.inv_freq.len() * spec.positions as usize * 2);
+        for position in 0..spec.positions {
+            for frequency in &spec.inv_freq {
+                let (sin, cos) = (f64::from(position) * frequency).sin_cos();
+                table.extend([(cos * spec.magnitude) as f32, (sin * spec.magnitude) as f32]);
+            }
+        }
+        let buffer = self.recorder.buffer("rope table", 4 * table.len() as u64)?;
+        self.recorder
+            .write(&buffer, 0, bytemuck::cast_slice(&table));
+        Ok(GpuRopeTable {
+            buffer,
+            pairs: u32::try_from(spec.inv_freq.len()).expect("few pairs"),
+        })
+    }
+
+    async fn flush(&mut self) -> Result<(), OpsError> {
+        self.recorder.flush().await
+    }
+
+    fn pad_rows(&mut self, on: bool) {
+        self.pad_rows = on;
+    }
+
+    fn set_sampling(
+        &mut self,
+        sequence: SequenceSlot,
+        sampling: &Sampling,
+        prompt: &[TokenId],
+        vocab: u32,
+    ) -> Result<(), OpsError> {
+        self.write_sampling(sequence, sampling, prompt, vocab)
+    }
+
+    fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize) {
+        assert!(
+            (1..=phase.max_rows()).contains(&rows.len()),
+            "{phase:?} pass of {} rows",
+            rows.len()
+        );
+        assert!(
+            logit_rows <= rows.len().min(MAX_VERIFY_ROWS),
+            "{logit_rows} logit rows"
+        );
+        let mut words = [0; STEP_WORDS];
+        words[0] = rows.len() as u32;
+        words[1] = logit_rows as u32;
+        words[2] = (rows.len() - logit_rows) as u32;
+        for (entry, row) in words[4..].chunks_exact_mut(4).zip(rows) {
+            entry.copy_from_slice(&[row.token, row.position, row.sequence, 0]);
+        }
+        let used = 4 + 4 * rows.len();
+        let step = self.recorder.step.clone();
+        self.recorder
+            .write(&step, 0, bytemuck::cast_slice(&words[..used]));
+        self.pass = Pass {
+            phase,
+            rows: words[0],
+            logit_rows: words[1],
+            last_position: rows.iter().map(|row| row.position).max().unwrap_or(0),
+            logit_sequences: rows[rows.len() - logit_rows..].iter().fold(0, |set, row| {
+                set | 1u32.checked_shl(row.sequence).unwrap_or(0)
+            }),
+            chose: false,
+            logprobs: None,
+        };
+    }
+
+    fn embed(&mut self, table: &GpuMatrix, out: &GpuActivation) {
+        self.record_embed(table, out);
+    }
+
+    fn rms_norm(&mut self, x: &GpuActivation, weight: &GpuVector, eps: f32, out: &GpuActivation) {
+        self.record_rms_norm(x, weight, eps, out);
+    }
+
+    fn matmul(
+        &mut self,
+        x: &GpuActivation,
+        w: &GpuMatrix,
+        bias: Option<&GpuVector>,
+        out: &GpuActivation,
+    ) {
+        self.record_matmul(x, w, bias, out);
+    }
+
+    fn matmul_add(&mut self, x: &GpuActivation, w: &GpuMatrix, out: &GpuActivation) {
+        self.record_matmul_add(x, w, out);
+    }
+
+    fn matmul_swiglu(&mut self, x: &GpuActivation, w: &GpuMatrix, out: &GpuActivation) {
+        self.record_matmul_swiglu(x, w, out);
+    }
+
+    fn rope_kv(
+        &mut self,
+        qkv: &GpuActivation,
+        rope: &GpuRopeTable,
+        kv: &GpuKvCache,
+        shape: &AttentionShape,
+    ) {
+        self.record_rope_kv(qkv, rope, kv, shape);
+    }
+
+    fn attention(
+        &mut self,
+        qkv: &GpuActivation,
+        kv: &GpuKvCache,
+        shape: &AttentionShape,
+        out: &GpuActivation,
+    ) {
+        self.record_attention(qkv, kv, shape, out);
+    }
+
+    fn choose(&mut self, logits: &GpuActivation) {
+        self.record_choose(logits);
+        self.pass.chose = true;
+    }
+
+    fn logprobs(&mut self, logits: &GpuActivation, top: u32) {
+        assert!(self.pass.chose, "logprobs follow choose");
+        self.record_logprobs(logits, top);
+        self.pass.logprobs = Some(top);
+    }
+
+    fn submit(&mut self) -> Result<(), OpsError> {
+        let copies = [
+            (&self.state, &self.readback, CHOSEN_BYTES),
+            (&self.logprobs, &self.logprobs_readback, LOGPROBS_BYTES),
+        ];
+        let wanted = usize::from(self.pass.chose) + usize::from(self.pass.logprobs.is_some());
+        self.recorder.submit(&copies[..wanted])
+    }
+
+    async fn read_chosen(&mut self) -> Result<Vec<Chosen>, OpsError> {
+        assert!(self.pass.chose, "read_chosen follows choose and submit");
+        let words = self.recorder.read(&self.readback, CHOSEN_BYTES).await?;
+        let chosen = |word: &u32| match *word {
+            NON_FINITE => Chosen::NonFinite,
+            token => Chosen::Token(token),
+        };
+        Ok(words
+            .iter()
+            .take(self.pass.logit_rows as usize)
+            .map(chosen)
+            .collect())
+    }
+
+    async fn read_logprobs(&mut self) -> Result<Vec<TokenLogprobs>, OpsError> {
+        let top = self
+            .pass
+            .logprobs
+            .expect("read_logprobs follows logprobs and submit");
+        let words = self
+            .recorder
+            .read(&self.logprobs_readback, LOGPROBS_BYTES)
+            .await?;
+        Ok(logprobs::parse(
+            &words,
+            self.pass.logit_rows as usize,
+            top as usize,
+        ))
+    }
+
+    async fn read_activation(&mut self, x: &GpuActivation) -> Result<Vec<f32>, OpsError> {
+        let bytes = 4 * u64::from(x.cols) * u64::from(self.pass.rows_of(x.rows));
+        let words = self.recorder.read_buffer(&x.buffer, bytes).await?;
+        Ok(words.into_iter().map(f32::from_bits).collect())
+    }
+}

@@ -1,0 +1,32 @@
+//! `GpuOps`: the ops as WGSL kernels on wgpu, in a browser and natively.
+//!
+//! The one hard idea: **the bits of a row never depend on the rows around it.** Verifying five drafts is a pass of
+//! six rows; decoding plainly is six passes of one. For speculation to change nothing, row *i* must come out bit for
+//! bit the same in both. So no kernel splits a sum by the number of rows: a thread sums a row over the blocks of its
+//! inner dimension in one fixed order, attention is cut at fixed absolute positions, and the row count only decides
+//! how many rows a thread carries along in registers. WGSL lets compilers fuse and reassociate, and pipelines for 1,
+//! 2 and 4 rows compile apart, so the promise is checked on the device at every load.
+//!
+//! - [`composer`]: shader files + slots + constants → WGSL with a line map;
+//! - `recording`: pipelines, bind groups and the dispatches of a step, with exact [`Counters`];
+//! - `matrix`: weights repacked and interleaved;
+//! - `ops`: one file an op.
+
+mod catalog;
+pub mod composer;
+mod counters;
+mod device;
+mod gpu_ops;
+mod matrix;
+mod ops;
+mod recording;
+mod shaders;
+mod tier;
+
+pub use catalog::{CatalogEntry, catalog};
+pub use counters::Counters;
+pub use device::{AdapterReport, adapters};
+pub use gpu_ops::{GpuActivation, GpuKvCache, GpuOps, GpuOptions, GpuRopeTable, GpuVector};
+pub use matrix::GpuMatrix;
+pub use shaders::FILES as SHADER_FILES;
+pub use tier::Tier;

@@ -1,0 +1,548 @@
+//! The recording layer: buffers, pipelines, bind groups and the list of dispatches of a step.
+//!
+//! Everything a dispatch needs is found in a table and made only the first time, so that a step which was run
+//! once before creates nothing. [`Counters`] hold that to account.
+
+use std::collections::HashMap;
+
+use bytemuck::cast_slice;
+use foretoken_core::OpsError;
+
+use crate::composer::{Composed, Overrides, Recipe, Target, compose};
+use crate::counters::Counters;
+use crate::device::{Device, LOAD_SECONDS, STEP_SECONDS};
+
+/// How a kernel uses a binding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Access {
+    Uniform,
+    Read,
+    Write,
+}
+
+/// Identity of a kernel: two equal values are one pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Kernel {
+    /// The op's file below `shaders/`.
+    pub file: &'static str,
+    pub slots: [(&'static str, &'static str); 4],
+    pub constants: [(&'static str, u32); 6],
+    /// Bindings 2, 3 … (0 is the row table, 1 the parameters).
+    pub bindings: &'static [Access],
+    pub f16: bool,
+    pub subgroups: bool,
+}
+
+/// An unused slot or constant.
+pub(crate) const NO_SLOT: (&str, &str) = ("", "");
+pub(crate) const NO_CONSTANT: (&str, u32) = ("", 0);
+
+impl Kernel {
+    pub(crate) const fn new(file: &'static str, bindings: &'static [Access]) -> Self {
+        Self {
+            file,
+            slots: [NO_SLOT; 4],
+            constants: [NO_CONSTANT; 6],
+            bindings,
+            f16: false,
+            subgroups: false,
+        }
+    }
+
+    /// `matmul[q4_1,…,R=2,C=4]`: what the profiler and errors call it.
+    pub(crate) fn label(&self) -> String {
+        let stem = |path: &'static str| {
+            path.rsplit('/')
+                .next()
+                .unwrap_or(path)
+                .trim_end_matches(".wgsl")
+        };
+        let mut parts: Vec<String> = self
+            .slots
+            .iter()
+            .filter(|(slot, _)| !slot.is_empty() && *slot != "activations_arguments")
+            .map(|(_, path)| stem(path).to_owned())
+            .collect();
+        parts.extend(
+            self.constants
+                .iter()
+                .filter(|(name, _)| !name.is_empty())
+                .map(|(name, v)| format!("{name}={v}")),
+        );
+        format!("{}[{}]", stem(self.file), parts.join(","))
+    }
+
+    /// The kernel's text for a target.
+    pub(crate) fn compose(&self, target: Target, overrides: &Overrides) -> Composed {
+        let slots: Vec<_> = self
+            .slots
+            .into_iter()
+            .filter(|(slot, _)| !slot.is_empty())
+            .collect();
+        let constants: Vec<_> = self
+            .constants
+            .into_iter()
+            .filter(|(name, _)| !name.is_empty())
+            .collect();
+        let recipe = Recipe {
+            file: self.file,
+            slots: &slots,
+            constants: &constants,
+            f16: self.f16,
+            subgroups: self.subgroups,
+        };
+        compose(&recipe, target, overrides)
+    }
+}
+
+/// A device buffer with an identity for the bind-group table.
+#[derive(Debug, Clone)]
+pub(crate) struct Buffer {
+    pub(crate) id: u32,
+    pub(crate) raw: wgpu::Buffer,
+}
+
+/// Parameters of one dispatch, as the op's `Params` declares them.
+pub(crate) type Params = [u32; 8];
+
+#[derive(PartialEq, Eq, Hash)]
+struct BindKey {
+    pipeline: usize,
+    params: Params,
+    buffers: [u32; 5],
+}
+
+struct Pipeline {
+    raw: wgpu::ComputePipeline,
+    layout: wgpu::BindGroupLayout,
+}
+
+struct Dispatch {
+    pipeline: usize,
+    bind_group: usize,
+    grid: [u32; 3],
+}
+
+/// A module whose compilation messages nobody has read yet.
+struct Unread {
+    module: wgpu::ShaderModule,
+    composed: Composed,
+    label: String,
+}
+
+/// Parameter blocks in one uniform buffer. 256 bytes apart: the alignment every device accepts.
+const PARAMS_STRIDE: u64 = 256;
+const PARAMS_BLOCKS: u64 = 256;
+
+pub(crate) struct Recorder {
+    pub(crate) gpu: Device,
+    pub(crate) counters: Counters,
+    pub(crate) step: Buffer,
+    nothing: Buffer,
+    overrides: Overrides,
+    pipelines: HashMap<Kernel, usize>,
+    pipeline_list: Vec<Pipeline>,
+    layouts: HashMap<&'static [Access], (wgpu::BindGroupLayout, wgpu::PipelineLayout)>,
+    bind_groups: HashMap<BindKey, usize>,
+    bind_group_list: Vec<wgpu::BindGroup>,
+    params: HashMap<Params, (usize, u64)>,
+    params_arenas: Vec<wgpu::Buffer>,
+    pending: Vec<Dispatch>,
+    unread: Vec<Unread>,
+    next_buffer: u32,
+}
+
+const STORAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
+    .union(wgpu::BufferUsages::COPY_DST)
+    .union(wgpu::BufferUsages::COPY_SRC);
+
+impl Recorder {
+    pub(crate) fn new(gpu: Device, overrides: Overrides, step_bytes: u64) -> Self {
+        let make = |label, size, usage| {
+            gpu.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some(label),
+                size,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        let step = make(
+            "row table",
+            step_bytes,
+            STORAGE | wgpu::BufferUsages::UNIFORM,
+        );
+        let nothing = make("nothing", 16, STORAGE);
+        let counters = Counters {
+            buffers_created: 2,
+            device_bytes: step_bytes + 16,
+            ..Counters::default()
+        };
+        Self {
+            gpu,
+            counters,
+            step: Buffer { id: 0, raw: step },
+            nothing: Buffer {
+                id: 1,
+                raw: nothing,
+            },
+            overrides,
+            pipelines: HashMap::new(),
+            pipeline_list: Vec::new(),
+            layouts: HashMap::new(),
+            bind_groups: HashMap::new(),
+            bind_group_list: Vec::new(),
+            params: HashMap::new(),
+            params_arenas: Vec::new(),
+            pending: Vec::new(),
+            unread: Vec::new(),
+            next_buffer: 2,
+        }
+    }
+
+    /// A binding for what a kernel declares but this variant does not use.
+    pub(crate) fn nothing(&self) -> &Buffer {
+        &self.nothing
+    }
+
+    /// Allocates a storage buffer, after holding its size against the device's limits.
+    pub(crate) fn buffer(&mut self, what: &str, bytes: u64) -> Result<Buffer, OpsError> {
+        let bytes = bytes.max(16).next_multiple_of(16);
+        let limit = self
+            .gpu
+            .report
+            .max_binding_bytes
+            .min(self.gpu.report.max_buffer_bytes);
+        if bytes > limit {
+            return Err(OpsError::OutOfMemory {
+                what: what.to_owned(),
+                needed: bytes,
+                available: format!("the device binds at most {limit} bytes"),
+            });
+        }
+        self.gpu.check()?;
+        let raw = self.raw_buffer(what, bytes, STORAGE);
+        let id = self.next_buffer;
+        self.next_buffer += 1;
+        Ok(Buffer { id, raw })
+    }
+
+    /// A buffer the host maps for reading.
+    pub(crate) fn readback_buffer(&mut self, bytes: u64) -> wgpu::Buffer {
+        self.raw_buffer(
+            "read-back",
+            bytes,
+            wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+        )
+    }
+
+    fn raw_buffer(&mut self, label: &str, size: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
+        self.counters.buffers_created += 1;
+        self.counters.device_bytes += size;
+        self.counters.largest_buffer_bytes = self.counters.largest_buffer_bytes.max(size);
+        self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some(label),
+            size,
+            usage,
+            mapped_at_creation: false,
+        })
+    }
+
+    /// Uploads bytes (a multiple of four of them).
+    pub(crate) fn write(&mut self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
+        self.counters.write_buffers += 1;
+        self.counters.written_bytes += bytes.len() as u64;
+        self.gpu.queue.write_buffer(&buffer.raw, offset, bytes);
+    }
+
+    /// Records one dispatch. `buffers` fill bindings 2, 3 … in the order of the kernel's `bindings`.
+    pub(crate) fn dispatch(
+        &mut self,
+        kernel: &Kernel,
+        params: Params,
+        buffers: &[&Buffer],
+        grid: [u32; 3],
+    ) {
+        assert_eq!(
+            buffers.len(),
+            kernel.bindings.len(),
+            "{}: bindings",
+            kernel.label()
+        );
+        assert!(
+            grid.iter().all(|n| *n <= 65_535),
+            "{}: grid {grid:?} exceeds 65,535 workgroups",
+            kernel.label()
+        );
+        if grid.contains(&0) {
+            return;
+        }
+        let pipeline = self.pipeline(kernel);
+        let mut key = BindKey {
+            pipeline,
+            params,
+            buffers: [u32::MAX; 5],
+        };
+        for (slot, buffer) in key.buffers.iter_mut().zip(buffers) {
+            *slot = buffer.id;
+        }
+        let bind_group = match self.bind_groups.get(&key) {
+            Some(index) => *index,
+            None => self.bind(key, buffers),
+        };
+        self.pending.push(Dispatch {
+            pipeline,
+            bind_group,
+            grid,
+        });
+    }
+
+    fn bind(&mut self, key: BindKey, buffers: &[&Buffer]) -> usize {
+        let (arena, offset) = self.params_at(key.params);
+        let mut entries = vec![
+            wgpu::BindGroupEntry {
+                binding: 0,
+                resource: self.step.raw.as_entire_binding(),
+            },
+            wgpu::BindGroupEntry {
+                binding: 1,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: &self.params_arenas[arena],
+                    offset,
+                    size: wgpu::BufferSize::new(size_of::<Params>() as u64),
+                }),
+            },
+        ];
+        entries.extend(
+            (2..)
+                .zip(buffers)
+                .map(|(binding, buffer)| wgpu::BindGroupEntry {
+                    binding,
+                    resource: buffer.raw.as_entire_binding(),
+                }),
+        );
+        let group = self
+            .gpu
+            .device
+            .create_bind_group(&wgpu::BindGroupDescriptor {
+                label: None,
+                layout: &self.pipeline_list[key.pipeline].layout,
+                entries: &entries,
+            });
+        self.counters.bind_groups_created += 1;
+        let index = self.bind_group_list.len();
+        self.bind_group_list.push(group);
+        self.bind_groups.insert(key, index);
+        index
+    }
+
+    fn params_at(&mut self, params: Params) -> (usize, u64) {
+        if let Some(place) = self.params.get(&params) {
+            return *place;
+        }
+        let index = self.params.len() as u64;
+        let arena = usize::try_from(index / PARAMS_BLOCKS).expect("few parameter blocks");
+        if arena == self.params_arenas.len() {
+            let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+            let buffer = self.raw_buffer("parameters", PARAMS_STRIDE * PARAMS_BLOCKS, usage);
+            self.params_arenas.push(buffer);
+        }
+        let offset = index % PARAMS_BLOCKS * PARAMS_STRIDE;
+        self.counters.write_buffers += 1;
+        self.counters.written_bytes += size_of::<Params>() as u64;
+        self.gpu
+            .queue
+            .write_buffer(&self.params_arenas[arena], offset, cast_slice(&params));
+        self.params.insert(params, (arena, offset));
+        (arena, offset)
+    }
+
+    fn pipeline(&mut self, kernel: &Kernel) -> usize {
+        if let Some(index) = self.pipelines.get(kernel) {
+            return *index;
+        }
+        let composed = kernel.compose(Target::here(), &self.overrides);
+        let label = kernel.label();
+        let module = shader_module(&self.gpu.device, &label, &composed.source);
+        let (layout, pipeline_layout) = self.layout(kernel.bindings);
+        let raw = self
+            .gpu
+            .device
+            .create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(&label),
+                layout: Some(&pipeline_layout),
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    zero_initialize_workgroup_memory: false,
+                    ..Default::default()
+                },
+                cache: None,
+            });
+        self.counters.pipelines_created += 1;
+        self.unread.push(Unread {
+            module,
+            composed,
+            label,
+        });
+        let index = self.pipeline_list.len();
+        self.pipeline_list.push(Pipeline { raw, layout });
+        self.pipelines.insert(*kernel, index);
+        index
+    }
+
+    fn layout(
+        &mut self,
+        bindings: &'static [Access],
+    ) -> (wgpu::BindGroupLayout, wgpu::PipelineLayout) {
+        let device = &self.gpu.device;
+        let make = || {
+            let all = [Access::Uniform, Access::Uniform];
+            let entries: Vec<_> = (0..)
+                .zip(all.iter().chain(bindings))
+                .map(|(binding, access)| wgpu::BindGroupLayoutEntry {
+                    binding,
+                    visibility: wgpu::ShaderStages::COMPUTE,
+                    ty: wgpu::BindingType::Buffer {
+                        ty: match access {
+                            Access::Uniform => wgpu::BufferBindingType::Uniform,
+                            Access::Read => wgpu::BufferBindingType::Storage { read_only: true },
+                            Access::Write => wgpu::BufferBindingType::Storage { read_only: false },
+                        },
+                        has_dynamic_offset: false,
+                        min_binding_size: None,
+                    },
+                    count: None,
+                })
+                .collect();
+            let group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+                label: None,
+                entries: &entries,
+            });
+            let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+                label: None,
+                bind_group_layouts: &[Some(&group)],
+                immediate_size: 0,
+            });
+            (group, pipeline)
+        };
+        self.layouts.entry(bindings).or_insert_with(make).clone()
+    }
+
+    /// Every pipeline made so far, for `--dump-shaders` and the compile tests.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = &Kernel> {
+        self.pipelines.keys()
+    }
+
+    /// Encodes what was recorded into one compute pass, then the copies, and submits.
+    pub(crate) fn submit(
+        &mut self,
+        copies: &[(&Buffer, &wgpu::Buffer, u64)],
+    ) -> Result<(), OpsError> {
+        let mut encoder = self
+            .gpu
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            let mut current = usize::MAX;
+            for dispatch in &self.pending {
+                if dispatch.pipeline != current {
+                    pass.set_pipeline(&self.pipeline_list[dispatch.pipeline].raw);
+                    current = dispatch.pipeline;
+                }
+                pass.set_bind_group(0, &self.bind_group_list[dispatch.bind_group], &[]);
+                let [x, y, z] = dispatch.grid;
+                pass.dispatch_workgroups(x, y, z);
+            }
+        }
+        for (from, to, bytes) in copies {
+            encoder.copy_buffer_to_buffer(&from.raw, 0, to, 0, *bytes);
+        }
+        self.gpu.queue.submit([encoder.finish()]);
+        self.counters.dispatches += self.pending.len() as u64;
+        self.counters.passes += 1;
+        self.counters.submits += 1;
+        self.pending.clear();
+        self.gpu.check()
+    }
+
+    /// Waits for a read-back buffer and returns its words.
+    pub(crate) async fn read(
+        &mut self,
+        buffer: &wgpu::Buffer,
+        bytes: u64,
+    ) -> Result<Vec<u32>, OpsError> {
+        self.compilation().await?;
+        self.counters.syncs += 1;
+        self.counters.mapped_bytes += bytes;
+        let bytes = self.gpu.read(buffer, bytes, STEP_SECONDS).await?;
+        Ok(bytemuck::pod_collect_to_vec(&bytes))
+    }
+
+    /// Copies a whole buffer to the host.
+    pub(crate) async fn read_buffer(
+        &mut self,
+        buffer: &Buffer,
+        bytes: u64,
+    ) -> Result<Vec<u32>, OpsError> {
+        self.compilation().await?;
+        let staging = self.readback_buffer(bytes);
+        let mut encoder = self
+            .gpu
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encoder.copy_buffer_to_buffer(&buffer.raw, 0, &staging, 0, bytes);
+        self.gpu.queue.submit([encoder.finish()]);
+        self.counters.submits += 1;
+        self.counters.syncs += 1;
+        self.counters.mapped_bytes += bytes;
+        let read = self.gpu.read(&staging, bytes, LOAD_SECONDS).await?;
+        self.counters.device_bytes -= bytes;
+        Ok(bytemuck::pod_collect_to_vec(&read))
+    }
+
+    /// Waits until everything written so far has reached the device.
+    pub(crate) async fn flush(&mut self) -> Result<(), OpsError> {
+        let step = self.step.clone();
+        self.read_buffer(&step, 16).await.map(|_| ())
+    }
+
+    /// Turns a module's compilation errors into ones that name the author's file and line.
+    async fn compilation(&mut self) -> Result<(), OpsError> {
+        for Unread {
+            module,
+            composed,
+            label,
+        } in std::mem::take(&mut self.unread)
+        {
+            let info = module.get_compilation_info().await;
+            let error = info
+                .messages
+                .iter()
+                .find(|m| m.message_type == wgpu::CompilationMessageType::Error);
+            if let Some(message) = error {
+                let line = message.location.map_or(0, |location| location.line_number);
+                let text = message.message.lines().next().unwrap_or_default();
+                return Err(OpsError::Kernel {
+                    kernel: label,
+                    reason: format!("{}: {text}", composed.origin(line)),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compiles a composed kernel without runtime checks: every index in `shaders/` is bounded by shapes and tokens that
+/// were validated before recording, and naga's loop bounds and clamps cost up to 100 times in a hot loop.
+#[allow(unsafe_code)]
+fn shader_module(device: &wgpu::Device, label: &str, source: &str) -> wgpu::ShaderModule {
+    let descriptor = wgpu::ShaderModuleDescriptor {
+        label: Some(label),
+        source: wgpu::ShaderSource::Wgsl(source.into()),
+    };
+    // SAFETY: the kernels index only what the asserted shapes and validated rows allow; loops end.
+    unsafe {
+        device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
+    }
+}

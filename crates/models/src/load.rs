@@ -1,0 +1,60 @@
+//! [`load_model`].
+
+use foretoken_core::{LanguageModel, Ops, SequenceSlot};
+use foretoken_weights::{ByteSource, Gguf};
+
+use crate::{ModelsError, arch, load_context::LoadContext};
+
+/// Positions a sequence's KV cache gets unless told otherwise (and never more than the model has).
+pub const DEFAULT_CONTEXT_LENGTH: u32 = 4096;
+
+/// What a caller chooses when loading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Positions a sequence; the smaller of the model's and [`DEFAULT_CONTEXT_LENGTH`] if absent.
+    pub context_length: Option<u32>,
+    /// Sequences that can be live at once, at least 1.
+    pub sequences: SequenceSlot,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            context_length: None,
+            sequences: 1,
+        }
+    }
+}
+
+/// Loads the model of `gguf`, whose weights are in `source`, onto `ops`.
+///
+/// `progress` is called with the bytes of weights loaded so far and in all; the last call has them equal.
+/// Weights pass through host memory in small blocks.
+///
+/// The model believes the rows it is given: tokens below the vocabulary, positions below
+/// [`LanguageModel::context_length`], sequences below [`LoadOptions::sequences`]. Whoever calls
+/// [`Ops::begin`] has checked them; the ops assert.
+///
+/// Fails on an architecture that is none of [`architectures`](crate::architectures), on metadata that cannot be or is not supported, on a
+/// tensor that is missing, of another shape than the metadata implies or of a format that is not read, on a
+/// context length of 0 or beyond the model's, and on what `ops` cannot hold.
+pub async fn load_model<O: Ops + 'static, S: ByteSource + ?Sized>(
+    ops: &mut O,
+    gguf: &Gguf,
+    source: &S,
+    options: LoadOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Box<dyn LanguageModel<O>>, ModelsError> {
+    assert!(options.sequences > 0, "load_model: no sequences");
+    let architecture = gguf
+        .metadata
+        .required_str("general.architecture")?
+        .to_owned();
+    // The tensors lie in the file side by side, so that the sum is at most its length.
+    let total = gguf.tensors.iter().map(|tensor| tensor.bytes).sum();
+    progress(0, total);
+    let mut context = LoadContext::new(ops, gguf, source, options, total, progress);
+    let model = arch::load(&architecture, &mut context).await?;
+    context.finish().await?;
+    Ok(model)
+}

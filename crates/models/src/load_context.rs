@@ -1,0 +1,158 @@
+//! [`LoadContext`]: from a file to the ops.
+
+use foretoken_core::{MatrixLayout, MatrixPart, Ops, ROW_GROUP};
+use foretoken_weights::{
+    ByteSource, DEFAULT_BLOCK_BYTES, Gguf, RowBlocks, TensorInfo, read_vector_f32,
+};
+
+use crate::{LoadOptions, ModelsError};
+
+/// Bytes handed to the ops between two waits: what a load may hold in host memory beyond its own buffer.
+const FLUSH_BYTES: u64 = 64 << 20;
+
+/// What an architecture loads from and to.
+pub(crate) struct LoadContext<'a, O, S: ?Sized> {
+    pub(crate) ops: &'a mut O,
+    pub(crate) gguf: &'a Gguf,
+    pub(crate) options: LoadOptions,
+    source: &'a S,
+    total: u64,
+    loaded: u64,
+    since_flush: u64,
+    progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
+    /// `total` is what `progress` reports as the whole.
+    pub(crate) fn new(
+        ops: &'a mut O,
+        gguf: &'a Gguf,
+        source: &'a S,
+        options: LoadOptions,
+        total: u64,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> Self {
+        Self {
+            ops,
+            gguf,
+            options,
+            source,
+            total,
+            loaded: 0,
+            since_flush: 0,
+            progress,
+        }
+    }
+
+    /// Whether the file has a tensor of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.gguf.tensor(name).is_some()
+    }
+
+    /// Describes the matrix `name`, which must be `[rows, cols]`.
+    pub(crate) fn part(&self, name: &str, rows: u32, cols: u32) -> Result<MatrixPart, ModelsError> {
+        let tensor = self.gguf.required_tensor(name)?;
+        let format = tensor.format()?;
+        check_shape(tensor, &[u64::from(cols), u64::from(rows)])?;
+        if format.row_bytes(u64::from(cols)).is_none() {
+            return Err(ModelsError::TensorShape {
+                tensor: name.to_owned(),
+                expected: format!(
+                    "of rows that are a multiple of {} for {}",
+                    format.block_len(),
+                    format.name()
+                ),
+                found: tensor.shape_text(),
+            });
+        }
+        Ok(MatrixPart {
+            name: name.to_owned(),
+            format,
+            rows,
+            cols,
+        })
+    }
+
+    /// Loads `parts` as one matrix.
+    pub(crate) async fn matrix(
+        &mut self,
+        parts: &[MatrixPart],
+        layout: MatrixLayout,
+    ) -> Result<O::Matrix, ModelsError> {
+        let mut matrix = self.ops.matrix(parts, layout)?;
+        for (index, part) in parts.iter().enumerate() {
+            let tensor = self.gguf.required_tensor(&part.name)?;
+            let mut blocks = RowBlocks::new(self.source, tensor, DEFAULT_BLOCK_BYTES, ROW_GROUP)?;
+            while let Some(block) = blocks.next().await? {
+                let first_row =
+                    u32::try_from(block.first_row).expect("`part` held the rows against a u32");
+                self.ops
+                    .write_rows(&mut matrix, index, first_row, block.bytes)?;
+                let bytes = block.bytes.len() as u64;
+                self.advance(bytes).await?;
+            }
+        }
+        Ok(matrix)
+    }
+
+    /// Loads the plain matrix `name`, `[rows, cols]`.
+    pub(crate) async fn plain_matrix(
+        &mut self,
+        part: &MatrixPart,
+    ) -> Result<O::Matrix, ModelsError> {
+        self.matrix(std::slice::from_ref(part), MatrixLayout::Stacked)
+            .await
+    }
+
+    /// Reads the vector `name`, which must be `[len]`.
+    pub(crate) async fn values(&mut self, name: &str, len: u32) -> Result<Vec<f32>, ModelsError> {
+        let tensor = self.gguf.required_tensor(name)?;
+        check_shape(tensor, &[u64::from(len)])?;
+        let values = read_vector_f32(self.source, tensor).await?;
+        self.advance(tensor.bytes).await?;
+        Ok(values)
+    }
+
+    /// Loads the vector `name`, which must be `[len]`.
+    pub(crate) async fn vector(&mut self, name: &str, len: u32) -> Result<O::Vector, ModelsError> {
+        let values = self.values(name, len).await?;
+        Ok(self.ops.vector(name, &values)?)
+    }
+
+    /// Waits for the last uploads and reports the whole as loaded.
+    pub(crate) async fn finish(&mut self) -> Result<(), ModelsError> {
+        self.ops.flush().await?;
+        (self.progress)(self.total, self.total);
+        Ok(())
+    }
+
+    async fn advance(&mut self, bytes: u64) -> Result<(), ModelsError> {
+        self.loaded += bytes;
+        self.since_flush += bytes;
+        if self.since_flush >= FLUSH_BYTES {
+            self.since_flush = 0;
+            self.ops.flush().await?;
+        }
+        (self.progress)(self.loaded, self.total);
+        Ok(())
+    }
+}
+
+/// Compares a tensor's shape with `expected`, columns first; dimensions of 1 at the end do not count.
+fn check_shape(tensor: &TensorInfo, expected: &[u64]) -> Result<(), ModelsError> {
+    fn trim(mut shape: &[u64]) -> &[u64] {
+        while let [rest @ .., 1] = shape {
+            shape = rest;
+        }
+        shape
+    }
+    if trim(&tensor.shape) == trim(expected) {
+        return Ok(());
+    }
+    let text: Vec<String> = expected.iter().map(u64::to_string).collect();
+    Err(ModelsError::TensorShape {
+        tensor: tensor.name.to_string(),
+        expected: text.join(" x "),
+        found: tensor.shape_text(),
+    })
+}

@@ -1,0 +1,62 @@
+//! `matmul_swiglu`: the first half of a feed-forward layer.
+
+use foretoken_core::MatrixLayout;
+
+use super::matmul::matmul;
+use crate::matrix::CpuMatrix;
+
+/// `out = silu(x · Wgateᵀ) ⊙ (x · Wupᵀ)`; `out` is `[rows, ffn]`.
+pub(crate) fn matmul_swiglu(x: &[f32], w: &CpuMatrix, threads: usize, out: &mut [f32]) {
+    assert!(
+        w.layout == MatrixLayout::GateUp,
+        "matmul_swiglu: {} has no gate and up",
+        w.name()
+    );
+    let ffn = w.parts[0].rows;
+    // Outputs come in order, gates (the first ffn of them) before ups.
+    matmul(x, w, threads, |row, output, value| {
+        if output < ffn {
+            out[row * ffn + output] = silu(value);
+        } else {
+            out[row * ffn + output - ffn] *= value;
+        }
+    });
+}
+
+/// `x · sigmoid(x)`.
+fn silu(x: f32) -> f32 {
+    x / (1.0 + (-x).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_core::MatrixLayout;
+
+    use super::{matmul_swiglu, silu};
+    use crate::testing::f32_matrix;
+
+    #[test]
+    fn hand_values() {
+        // sigmoid(ln 3) = 3/4.
+        let ln3 = 3.0f32.ln();
+        assert!((silu(ln3) - 0.75 * ln3).abs() < 1e-6);
+        assert_eq!((silu(0.0), silu(200.0), silu(-200.0)), (0.0, 200.0, 0.0));
+
+        let (mut gate, mut up) = (vec![0.0; 64], vec![0.0; 64]);
+        (gate[0], gate[32]) = (1.0, 0.0);
+        (up[0], up[32]) = (2.0, 5.0);
+        let mut w = f32_matrix(&[("gate", 2, &gate), ("up", 2, &up)], 32);
+        w.layout = MatrixLayout::GateUp;
+        let mut x = vec![0.0; 64];
+        (x[0], x[32]) = (ln3, 1.0);
+        let mut out = [f32::NAN; 4];
+        matmul_swiglu(&x, &w, 2, &mut out);
+        let sigmoid1 = 1.0 / (1.0 + (-1.0f32).exp());
+        for (got, expected) in out
+            .iter()
+            .zip([0.75 * ln3 * 2.0 * ln3, 0.0, 2.0 * sigmoid1, 0.0])
+        {
+            assert!((got - expected).abs() < 1e-5, "{out:?}");
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Chat templates: Jinja source from the model file, rendered within limits.
+
+use std::fmt;
+use std::io;
+
+use foretoken_core::TokenId;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Serde, Value as JinjaValue};
+use minijinja::{Environment, Error, ErrorKind, State};
+use serde_json::{Map, Value};
+
+use crate::TextError;
+use crate::control_tokens::{ControlTokens, Span};
+use crate::error::shortened;
+use crate::json::python_json;
+use crate::protect::{Guard, PrivateUse, is_plain_word};
+use crate::strftime::strftime;
+
+/// The longest template source, in bytes.
+pub const MAX_TEMPLATE_BYTES: usize = 256 * 1024;
+/// How much work one rendering may do, in instructions of the template engine (or 64 bytes of text made).
+pub const TEMPLATE_FUEL: u64 = 1_000_000;
+/// How deep macros may call one another; a wasm stack has one megabyte.
+const MAX_RECURSION: usize = 100;
+/// The most operators and words in one `{{ … }}` or `{% … %}`. The parser and the compiler of the template engine
+/// call themselves for each operator of a chain, so this bounds their stack.
+const MAX_TAG_TOKENS: usize = 500;
+/// Rendered bytes for each token of context.
+const BYTES_PER_TOKEN: u64 = 4;
+const NAME: &str = "chat";
+
+/// One message of a chat.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct ChatMessage {
+    /// `system`, `user`, `assistant`, `tool`, or what else the template knows: 1 to 64 letters, digits, `-`, `_`, `.`.
+    pub role: String,
+    /// What it says.
+    #[serde(default)]
+    pub content: String,
+    /// Who says it, where several share a role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Further fields that templates read, such as `tool_calls` or `tool_call_id`.
+    #[serde(flatten)]
+    pub fields: Map<String, Value>,
+}
+
+/// What a rendering depends on beside the messages.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RenderOptions {
+    /// Ends the prompt with the header of the assistant's turn.
+    pub add_generation_prompt: bool,
+    /// Tool descriptions; the template sees `none` if there are none.
+    pub tools: Vec<Value>,
+    /// The context's length in tokens: at most 4 bytes are rendered for each.
+    pub context: u32,
+    /// Seconds since 1970, UTC, for templates that state the date. Without it `strftime_now` is undefined.
+    pub now: Option<i64>,
+}
+
+/// A piece of a rendered chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Segment {
+    /// Ordinary text, whatever it spells.
+    Text(String),
+    /// A control token that the template wrote.
+    Control(TokenId),
+}
+
+/// A rendered chat, in which what the template wrote and what users wrote are still told apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    text: String,
+    segments: Vec<Segment>,
+}
+
+impl Rendered {
+    /// The prompt as text. Encoding this text with special tokens allowed would let users write control tokens; use
+    /// [`Tokenizer::encode_rendered`](crate::Tokenizer::encode_rendered).
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The prompt in pieces.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+}
+
+/// A parsed template with the control tokens of its vocabulary.
+///
+/// The environment is the one Hugging Face gives to templates: blocks are trimmed on both sides, `break` and `continue` work, Python's
+/// string and dict methods exist, `tojson` writes what Python writes, and `raise_exception` and `strftime_now` are there.
+///
+/// Source, work, output, recursion and the length of an expression are limited. One thing is not: a template that
+/// wraps a value in lists tens of thousands of times in a loop makes the engine recurse as deeply when it drops the value.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    source: String,
+    bos: String,
+    eos: String,
+    control: ControlTokens,
+    folded: ControlTokens,
+}
+
+impl fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatTemplate")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ChatTemplate {
+    /// `bos` and `eos`: the spellings the template sees as `bos_token` and `eos_token`.
+    pub(crate) fn new(
+        source: String,
+        bos: &str,
+        eos: &str,
+        control: &ControlTokens,
+    ) -> Result<Self, TextError> {
+        if source.len() > MAX_TEMPLATE_BYTES {
+            return Err(TextError::TemplateTooLong {
+                bytes: source.len() as u64,
+                limit: MAX_TEMPLATE_BYTES as u64,
+            });
+        }
+        let tokens = longest_tag(&source);
+        if tokens > MAX_TAG_TOKENS {
+            return Err(TextError::TemplateSyntax {
+                message: format!(
+                    "a tag has {tokens} operators and words; at most {MAX_TAG_TOKENS} are supported"
+                ),
+            });
+        }
+        let mut environment = Environment::new();
+        let mut syntax = SyntaxConfig::builder();
+        syntax.trim_blocks(true).lstrip_blocks(true);
+        environment.set_syntax(syntax.build().map_err(|error| TextError::TemplateFailed {
+            message: error.to_string(),
+        })?);
+        environment.set_fuel(Some(TEMPLATE_FUEL));
+        environment.set_recursion_limit(MAX_RECURSION);
+        // Nothing here is HTML.
+        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        environment
+            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_filter("tojson", tojson);
+        environment.add_function("raise_exception", raise_exception);
+        environment
+            .add_template_owned(NAME, without_generation_blocks(&source))
+            .map_err(|error| TextError::TemplateSyntax {
+                message: error.to_string(),
+            })?;
+        Ok(Self {
+            environment,
+            source,
+            bos: bos.to_string(),
+            eos: eos.to_string(),
+            control: control.multi_character(),
+            folded: control.folded(),
+        })
+    }
+
+    /// The template's source, as in the model file.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Renders a chat. The template's own refusal comes back as [`TextError::TemplateRaised`].
+    pub fn render(
+        &self,
+        messages: &[ChatMessage],
+        options: &RenderOptions,
+    ) -> Result<Rendered, TextError> {
+        let guard = Guard::new(&self.folded, &self.private_use(messages, options)?)?;
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|message| guarded_message(&guard, message))
+            .collect();
+        let tools = match options.tools.as_slice() {
+            [] => Value::Null,
+            tools => Value::Array(tools.iter().map(|tool| guard.value(tool)).collect()),
+        };
+        let mut context = vec![
+            ("messages", JinjaValue::from(Serde(messages))),
+            ("tools", JinjaValue::from(Serde(tools))),
+            ("documents", JinjaValue::from(())),
+            ("bos_token", JinjaValue::from(self.bos.as_str())),
+            ("eos_token", JinjaValue::from(self.eos.as_str())),
+            (
+                "add_generation_prompt",
+                JinjaValue::from(options.add_generation_prompt),
+            ),
+        ];
+        if let Some(now) = options.now {
+            context.push((
+                "strftime_now",
+                JinjaValue::from_function(move |format: &str| {
+                    strftime(format, now).ok_or_else(|| {
+                        Error::new(
+                            ErrorKind::InvalidOperation,
+                            format!("strftime_now: the format {format:?} is not known"),
+                        )
+                    })
+                }),
+            ));
+        }
+
+        let limit = u64::from(options.context) * BYTES_PER_TOKEN;
+        let mut output = Limited {
+            bytes: Vec::new(),
+            left: limit,
+            mark: guard.mark(),
+            full: false,
+        };
+        let outcome = self.environment.get_template(NAME).and_then(|template| {
+            template
+                .render_captured_to(JinjaValue::from_pairs(context), &mut output)
+                .map(|_| ())
+        });
+        if output.full {
+            return Err(TextError::RenderedTooLong { limit });
+        }
+        outcome.map_err(|error| typed(&error))?;
+        // The template engine writes UTF-8 only, so nothing is replaced.
+        let marked = String::from_utf8_lossy(&output.bytes);
+        Ok(self.told_apart(&marked, guard.mark()))
+    }
+
+    /// The private-use characters in all that is rendered; checks roles and nesting on the way.
+    fn private_use(
+        &self,
+        messages: &[ChatMessage],
+        options: &RenderOptions,
+    ) -> Result<PrivateUse, TextError> {
+        let mut taken = PrivateUse::default();
+        taken.add_text(&self.source);
+        taken.add_text(&self.bos);
+        taken.add_text(&self.eos);
+        for spelling in self.control.spellings() {
+            taken.add_text(spelling);
+        }
+        for (index, message) in messages.iter().enumerate() {
+            // Templates build control tokens from roles: '<|' + role + '|>'.
+            if !is_plain_word(&message.role) {
+                return Err(TextError::InvalidRole {
+                    index: index as u64,
+                    role: shortened(&message.role),
+                });
+            }
+            taken.add_text(&message.content);
+            taken.add_text(message.name.as_deref().unwrap_or_default());
+            for (key, value) in &message.fields {
+                taken.add_text(key);
+                taken.add_value("messages", value, 0)?;
+            }
+        }
+        for tool in &options.tools {
+            taken.add_value("tools", tool, 0)?;
+        }
+        Ok(taken)
+    }
+
+    /// Finds the control tokens while the marks still stand, then takes the marks out.
+    fn told_apart(&self, marked: &str, mark: char) -> Rendered {
+        let segments = self
+            .control
+            .spans(marked)
+            .into_iter()
+            .map(|span| match span {
+                Span::Ordinary(text) => Segment::Text(text.replace(mark, "")),
+                Span::Control(id) => Segment::Control(id),
+            })
+            .collect();
+        Rendered {
+            text: marked.replace(mark, ""),
+            segments,
+        }
+    }
+}
+
+/// A message as the template sees it, with all of the user's strings marked; fields of these names are the user's too.
+fn guarded_message(guard: &Guard<'_>, message: &ChatMessage) -> Value {
+    let mut seen = Map::new();
+    seen.insert("role".into(), Value::String(message.role.clone()));
+    seen.insert(
+        "content".into(),
+        Value::String(guard.text(&message.content)),
+    );
+    if let Some(name) = &message.name {
+        seen.insert("name".into(), Value::String(guard.text(name)));
+    }
+    for (key, value) in guard.object(&message.fields) {
+        seen.entry(key).or_insert(value);
+    }
+    Value::Object(seen)
+}
+
+/// Takes `{% generation %}` and `{% endgeneration %}` as blocks that are always rendered; they mark what to train on.
+fn without_generation_blocks(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(open) = rest.find("{%") {
+        let (before, tag) = rest.split_at(open);
+        out.push_str(before);
+        let Some(close) = tag.find("%}") else {
+            rest = tag;
+            break;
+        };
+        let (tag, after) = tag.split_at(close + 2);
+        let name = tag.trim_start_matches("{%").trim_end_matches("%}");
+        match name.trim_matches(['-', '+']).trim() {
+            "generation" => out.push_str(&tag.replace("generation", "if true")),
+            "endgeneration" => out.push_str(&tag.replace("endgeneration", "endif")),
+            _ => out.push_str(tag),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The number of operators and words in the longest tag, strings left out.
+fn longest_tag(source: &str) -> usize {
+    let mut longest = 0;
+    let mut rest = source;
+    while let Some(open) = rest.find('{') {
+        rest = &rest[open + 1..];
+        let close = match rest.as_bytes().first() {
+            Some(b'{') => "}}",
+            Some(b'%') => "%}",
+            _ => continue,
+        };
+        rest = &rest[1..];
+        let mut tokens = 0;
+        let mut in_word = false;
+        let mut quote = None;
+        let mut escaped = false;
+        let mut end = rest.len();
+        for (at, letter) in rest.char_indices() {
+            if let Some(mark) = quote {
+                if escaped {
+                    escaped = false;
+                } else if letter == '\\' {
+                    escaped = true;
+                } else if letter == mark {
+                    quote = None;
+                }
+                continue;
+            }
+            if rest[at..].starts_with(close) {
+                end = at;
+                break;
+            }
+            if matches!(letter, '"' | '\'') {
+                quote = Some(letter);
+            }
+            let word = letter.is_alphanumeric() || letter == '_';
+            let continues = word && in_word;
+            tokens += usize::from(!letter.is_whitespace() && !continues);
+            in_word = word;
+        }
+        longest = longest.max(tokens);
+        rest = &rest[end..];
+    }
+    longest
+}
+
+/// Output that stops taking bytes at a limit. Marks are not counted: they are taken out again.
+struct Limited {
+    bytes: Vec<u8>,
+    left: u64,
+    mark: char,
+    full: bool,
+}
+
+impl io::Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The engine writes whole strings, so a mark is never cut in two.
+        let mut buffer = [0; 4];
+        let mark = self.mark.encode_utf8(&mut buffer).as_bytes();
+        let marks = bytes
+            .windows(mark.len())
+            .filter(|window| *window == mark)
+            .count();
+        let counted = (bytes.len() - marks * mark.len()) as u64;
+        let Some(left) = self.left.checked_sub(counted) else {
+            self.full = true;
+            return Err(io::Error::other("the rendered chat is too long"));
+        };
+        self.left = left;
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the template said, kept apart from what the engine says.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Raised(String);
+
+fn raise_exception(message: String) -> Result<JinjaValue, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, "raise_exception").with_source(Raised(message)))
+}
+
+/// `tojson(value, indent=none)` as Python writes it; the arguments that change only ASCII escapes and order are taken and ignored.
+fn tojson(
+    state: &State,
+    value: &JinjaValue,
+    indent: Option<usize>,
+    options: Kwargs,
+) -> Result<String, Error> {
+    let failed = |error: serde_json::Error| {
+        Error::new(ErrorKind::InvalidOperation, "cannot write as JSON").with_source(error)
+    };
+    let indent = match indent {
+        Some(indent) => Some(indent),
+        None => options.get::<Option<usize>>("indent")?,
+    };
+    let _ = options.get::<Option<bool>>("ensure_ascii")?;
+    options.assert_all_used()?;
+    if indent.is_some_and(|indent| indent > 16) {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "tojson: indent is at most 16",
+        ));
+    }
+    let value = serde_json::to_value(value).map_err(failed)?;
+    let text = python_json(&value, indent).map_err(failed)?;
+    state.consume_fuel(u64::try_from(text.len() / 64).unwrap_or(u64::MAX))?;
+    Ok(text)
+}
+
+fn typed(error: &Error) -> TextError {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = source {
+        if let Some(Raised(message)) = cause.downcast_ref::<Raised>() {
+            return TextError::TemplateRaised {
+                message: message.clone(),
+            };
+        }
+        let out_of_fuel = cause
+            .downcast_ref::<Error>()
+            .is_some_and(|error| error.kind() == ErrorKind::OutOfFuel);
+        if out_of_fuel {
+            return TextError::TemplateFuel {
+                fuel: TEMPLATE_FUEL,
+            };
+        }
+        source = cause.source();
+    }
+    TextError::TemplateFailed {
+        message: error.to_string(),
+    }
+}

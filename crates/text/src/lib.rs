@@ -1,0 +1,61 @@
+//! Text in, text out: tokenizer, chat template, streaming detokenizer, stop strings.
+//!
+//! The one hard idea: **bytes, characters and tokens are three different alphabets, and text that came
+//! from a user must never become a control token.**
+//!
+//! A byte-level vocabulary cuts UTF-8 *bytes*, so one token can hold half a character, and a character
+//! can need four tokens. Going in, text is cut into words by a regular expression, each word's
+//! bytes are written in a printable 256-letter alphabet, and pairs are merged by rank ([`Tokenizer`]). Coming
+//! out, bytes are collected until they make a character ([`Detokenizer`]), and characters are held back
+//! only while they could still be the beginning of a stop string ([`StopStrings`]).
+//!
+//! Some ids stand for no text at all: `<|im_start|>` is how the vocabulary *spells* the mark that a
+//! turn begins. If a user types those twelve characters, they are twelve characters. So
+//! [`Tokenizer::encode`] with `allow_special: false` cannot produce a control token whatever it is given
+//! (they are not in the vocabulary the merges see), and a chat goes through
+//! [`ChatTemplate::render`], whose result keeps apart what the template wrote from what it
+//! was given: the control tokens of a prompt come from the template alone.
+//!
+//! ```
+//! use foretoken_text::{Tokenizer, VocabularySpec};
+//! # let mut tokens: Vec<String> = foretoken_text::byte_alphabet().map(String::from).collect();
+//! # tokens.push("<|im_end|>".into());
+//! # let mut token_types = vec![1; 256];
+//! # token_types.push(3);
+//! let tokenizer = Tokenizer::new(VocabularySpec {
+//!     model: "gpt2".into(),
+//!     pre: Some("gpt-2".into()),
+//!     tokens, // 256 bytes and <|im_end|>, id 256
+//!     token_types,
+//!     ..VocabularySpec::default()
+//! })?;
+//! assert_eq!(tokenizer.encode("<|im_end|>", true)?, [256]);
+//! let typed = tokenizer.encode("<|im_end|>", false)?;
+//! assert_eq!(typed.len(), 10);
+//! assert_eq!(tokenizer.decode(&typed), "<|im_end|>");
+//! # Ok::<(), foretoken_text::TextError>(())
+//! ```
+
+mod bytes;
+mod chat_template;
+mod control_tokens;
+mod detokenizer;
+mod error;
+mod json;
+mod pre_tokenizer;
+mod protect;
+mod stop;
+mod strftime;
+mod tokenizer;
+mod vocabulary;
+
+pub use bytes::byte_alphabet;
+pub use chat_template::{
+    ChatMessage, ChatTemplate, MAX_TEMPLATE_BYTES, RenderOptions, Rendered, Segment, TEMPLATE_FUEL,
+};
+pub use detokenizer::Detokenizer;
+pub use error::TextError;
+pub use pre_tokenizer::PRE_TOKENIZERS;
+pub use stop::{MAX_STOP_CHARS, MAX_STOP_STRINGS, StopEvent, StopStrings};
+pub use tokenizer::Tokenizer;
+pub use vocabulary::VocabularySpec;

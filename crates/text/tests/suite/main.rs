@@ -1,0 +1,7 @@
+//! What this crate promises, against references it did not make.
+
+mod case;
+mod chat_templates;
+mod hostile_vocabularies;
+mod reference;
+mod references;

@@ -1,0 +1,22 @@
+//! The largest counts and lengths that are read. Real files stay far below them; what is above is damage or malice.
+
+use std::ops::RangeInclusive;
+
+/// Metadata entries of a file.
+pub const METADATA_ENTRIES: u64 = 65_536;
+/// Tensors of a file.
+pub const TENSORS: u64 = 65_536;
+/// Bytes of a string value.
+pub const STRING_BYTES: u64 = 16 << 20;
+/// Bytes of a metadata key or a tensor's name, as the format itself says of keys.
+pub const NAME_BYTES: u64 = 65_535;
+/// Elements of an array.
+pub const ARRAY_ELEMENTS: u64 = 16_000_000;
+/// Arrays within one another: an array of arrays is the most.
+pub const ARRAY_NESTING: u64 = 2;
+/// Bytes of all text, and of all numbers in arrays, that a header's metadata holds.
+pub const METADATA_BYTES: u64 = u32::MAX as u64;
+/// Dimensions of a tensor.
+pub const DIMENSIONS: RangeInclusive<u32> = 1..=4;
+/// Alignment of tensors, a power of two.
+pub const ALIGNMENT: RangeInclusive<u32> = 8..=65_536;

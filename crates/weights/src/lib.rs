@@ -1,0 +1,30 @@
+//! Model files: GGUF over an asynchronous [`ByteSource`], and the quantisation formats, host side.
+//!
+//! The one hard idea: **a model file is hostile until every number in it was compared with the bytes that
+//! back it**. A file says how long its strings, arrays and tensors are; nothing is allocated, multiplied or
+//! sliced on its word alone. [`Gguf::read`] therefore walks the header through a window of at most half a
+//! mebibyte, compares every length with what is left of the file *before* it reserves memory for it, keeps
+//! text in one blob with offsets (a vocabulary of 262,144 strings is two allocations, not 262,144), and hands
+//! out a description of tensors that all lie inside the file and do not overlap. Whatever a file holds, reading
+//! its header never allocates more than twice the file and one mebibyte, and never panics.
+//!
+//! Weights stay in the file: [`RowBlocks`] streams a tensor's rows through one small buffer. What the bytes of
+//! a row mean is a quantisation format's business, one file each in `quant/`.
+
+mod error;
+pub mod forge;
+mod gguf;
+pub mod quant;
+mod rows;
+mod source;
+
+pub use error::WeightsError;
+pub use gguf::{
+    Entry, Gguf, Metadata, NumberArray, StoredType, StringArray, TensorInfo, Value, ValueType,
+    limits,
+};
+pub use quant::{FORMATS, format_by_ggml_type, format_by_name};
+pub use rows::{DEFAULT_BLOCK_BYTES, RowBlock, RowBlocks, read_vector_f32};
+#[cfg(not(target_arch = "wasm32"))]
+pub use source::FileSource;
+pub use source::{ByteSource, BytesSource};

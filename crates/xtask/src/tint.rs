@@ -1,0 +1,58 @@
+//! Every composed shader through Tint, the shader compiler of Chrome: naga and Tint do not accept the same WGSL.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::test::Counts;
+use crate::workspace::Workspace;
+use crate::{npm, process};
+
+/// Chromium's description of the software driver that it brings.
+const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
+
+/// Dumps the shaders of every tier and compiles them: on a device that has every feature and draws nothing, so that
+/// no shader escapes Tint, and where Chromium is installed on its software driver too, which builds the pipelines.
+pub fn run(workspace: &Workspace) -> Result<Counts> {
+    let folder = workspace.root.join("tests").join("tint");
+    npm::install(&folder)?;
+    let shaders = workspace.target.join("tint-shaders");
+    fs::remove_dir_all(&shaders).ok();
+    let mut dump = workspace.cargo("run");
+    dump.args([
+        "--quiet",
+        "--package",
+        "foretoken-gpu",
+        "--example",
+        "dump_shaders",
+        "--",
+    ])
+    .arg(&shaders);
+    process::run(&mut dump)?;
+    let mut counts = compile(&folder, &shaders, "null", None)?;
+    let driver = Path::new(SWIFTSHADER);
+    if driver.is_file() {
+        counts.add(&compile(&folder, &shaders, "vulkan", Some(driver))?);
+    } else {
+        println!("SKIPPED: the pass on Chromium's software driver: {SWIFTSHADER} is not installed");
+    }
+    Ok(counts)
+}
+
+fn compile(
+    folder: &Path,
+    shaders: &PathBuf,
+    backend: &str,
+    driver: Option<&Path>,
+) -> Result<Counts> {
+    let mut node = Command::new("node");
+    node.arg(folder.join("compile.mjs"))
+        .arg(shaders)
+        .arg(backend);
+    if let Some(driver) = driver {
+        node.env("VK_DRIVER_FILES", driver);
+    }
+    Counts::of_command(&mut node)
+}

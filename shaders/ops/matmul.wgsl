@@ -1,0 +1,73 @@
+// out[row, o] = sum over i of w[o, i] * x[row, i]
+//
+// One thread computes R outputs for C rows in registers: weights are decoded once and used for all C. Lane l of eight owns output
+// l of a group of eight interleaved outputs, so a group's loads are contiguous. A row's sum runs over the blocks in order and over
+// a block's 32 weights in order, whatever R, C and the row count are: that is what makes rows bit-invariant.
+#import lib/step.wgsl
+#import lib/silu.wgsl
+
+struct Params {
+  blocks: u32,     // inputs / 32
+  groups: u32,     // outputs / 8, rounded up (of one half, where PAIR = 2)
+  outputs: u32,    // outputs (of one half)
+  out_offset: u32, // where they begin in a row of `out`
+  out_stride: u32, // columns of `out`
+  row_set: u32,
+  grid_x: u32,     // workgroups in x; y continues them
+  reserved: u32,
+}
+@group(0) @binding(1) var<uniform> params: Params;
+@group(0) @binding(5) var<storage, read_write> out: array<f32>; // [rows, out_stride]
+@group(0) @binding(6) var<storage, read> bias: array<f32>;      // [out_stride]
+
+#import quant
+#import activations
+
+@compute @workgroup_size(WORKGROUP)
+fn main(
+  @builtin(local_invocation_index) local: u32,
+  @builtin(workgroup_id) workgroup: vec3<u32>,
+#import activations_arguments
+) {
+  let rows = rows_of(params.row_set);
+  let first_row = workgroup.z * C;
+  let lane = local & 7u;
+  let first_group = ((workgroup.x + workgroup.y * params.grid_x) * (WORKGROUP / 8u) + (local >> 3u)) * (R / PAIR);
+#repeat r R
+  let unit_{r} = min(first_group + {r/PAIR}u, params.groups - 1u);
+  let group_{r} = unit_{r} + {r%PAIR}u * params.groups;
+  let output_{r} = unit_{r} * 8u + lane;
+  let live_{r} = first_group + {r/PAIR}u < params.groups && output_{r} < params.outputs;
+#repeat c C
+  var acc_{r}_{c} = 0.0;
+#end
+#end
+#repeat c C
+  let row_{c} = min(first_row + {c}u, rows - 1u);
+#end
+  for (var block = 0u; block < params.blocks; block++) {
+#repeat r R
+    let block_{r} = load_block(group_{r} * params.blocks + block, lane);
+#end
+#repeat c C
+    let mine_{c} = activation_begin(row_{c}, block, activation_lane);
+#end
+#repeat j 8
+    {
+#repeat r R
+      let w_{r} = weights_{j}(block_{r});
+#end
+#repeat c C
+      let x_{c} = activation_{j}(mine_{c}, row_{c}, block);
+#repeat r R
+      acc_{r}_{c} = fma(w_{r}.x, x_{c}.x, acc_{r}_{c});
+      acc_{r}_{c} = fma(w_{r}.y, x_{c}.y, acc_{r}_{c});
+      acc_{r}_{c} = fma(w_{r}.z, x_{c}.z, acc_{r}_{c});
+      acc_{r}_{c} = fma(w_{r}.w, x_{c}.w, acc_{r}_{c});
+#end
+#end
+    }
+#end
+  }
+#import epilogue
+}

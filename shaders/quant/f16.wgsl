@@ -1,0 +1,22 @@
+// Slot `quant`: reads one block of 32 weights of one output. Device layout: [groups, blocks, QUANT_VEC4S, 8 lanes].
+@group(0) @binding(3) var<storage, read> quants: array<vec4<u32>>;
+@group(0) @binding(4) var<storage, read> scales: array<u32>;
+
+struct Block {
+#repeat v 4
+  q{v}: vec4<u32>, // two weights a word, low half first
+#end
+}
+
+fn load_block(index: u32, lane: u32) -> Block {
+  return Block(
+#repeat v 4
+    quants[(index * 4u + {v}u) * 8u + lane],
+#end
+  );
+}
+#repeat j 8
+fn weights_{j}(block: Block) -> vec4<f32> {
+  return vec4<f32>(unpack2x16float(block.q{j/2}[{j%2*2}]), unpack2x16float(block.q{j/2}[{j%2*2+1}]));
+}
+#end

@@ -1,0 +1,32 @@
+//! GPUs: the adapter of the machine, or a skip said aloud.
+
+use foretoken_gpu::{GpuOps, GpuOptions, Tier, adapters};
+use pollster::block_on;
+
+/// `1` makes a missing adapter a failure; the continuous build sets it.
+const REQUIRE_GPU: &str = "FORETOKEN_REQUIRE_GPU";
+
+/// Opens the fastest adapter on a tier; `None`, said aloud, where there is no adapter or it lacks the tier.
+pub fn open(tier: Tier) -> Option<GpuOps> {
+    open_with(GpuOptions {
+        tier: Some(tier),
+        ..GpuOptions::default()
+    })
+}
+
+/// The same with every option; `tier` must be given.
+pub fn open_with(options: GpuOptions) -> Option<GpuOps> {
+    let tier = options.tier.expect("a test names its tier");
+    let found = block_on(adapters());
+    let Some(adapter) = found.first() else {
+        let required = std::env::var_os(REQUIRE_GPU).is_some_and(|value| value == "1");
+        assert!(!required, "{REQUIRE_GPU}=1 and there is no GPU adapter");
+        crate::skip("no GPU adapter; `cargo xtask setup` installs a software one");
+        return None;
+    };
+    if !adapter.tier.includes(tier) {
+        crate::skip(&format!("{} has no tier {tier}", adapter.name));
+        return None;
+    }
+    Some(block_on(GpuOps::new(options)).expect("an adapter that was found opens"))
+}

@@ -1,0 +1,548 @@
+//! Level 2: every op on the GPU equals the same op on `CpuOps`, for every format, on every tier the adapter has; and
+//! every row of the row family is bit for bit the same among 1 to 16 rows.
+
+use std::collections::HashMap;
+
+use foretoken_core::{
+    AttentionShape, Chosen, Format, KvShape, MatrixLayout, MatrixPart, Ops, Phase, RopeStyle,
+    RopeTableSpec, Row, RowSet,
+};
+use foretoken_gpu::{GpuOptions, Tier};
+use foretoken_reference::CpuOps;
+use foretoken_tests::gpu;
+use foretoken_weights::quant::FORMATS;
+use pollster::block_on;
+
+/// A small generator with a fixed sequence: a test's data must not depend on a library's version.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+
+    fn values(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.unit()).collect()
+    }
+
+    /// File bytes of `weights` weights whose values stay below 2: blocks are drawn until they do.
+    fn weights(&mut self, format: Format, weights: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut decoded = vec![0.0; format.block_len()];
+        for _ in 0..weights / format.block_len() {
+            loop {
+                let block: Vec<u8> = (0..format.block_bytes())
+                    .map(|_| self.next() as u8)
+                    .collect();
+                format.dequantize(&block, &mut decoded);
+                let sane = |v: &f32| v.is_finite() && v.abs() < 2.0;
+                if decoded.iter().all(sane) && decoded.iter().any(|v| v.abs() > 1e-3) {
+                    bytes.extend(block);
+                    break;
+                }
+            }
+        }
+        bytes
+    }
+}
+
+fn rows(n: usize) -> Vec<Row> {
+    (0..n)
+        .map(|i| Row {
+            token: i as u32 * 3 + 1,
+            position: i as u32,
+            sequence: 0,
+        })
+        .collect()
+}
+
+/// An activation with given values: embedded from an f32 table, the only way in that the ops have.
+fn input<O: Ops>(
+    ops: &mut O,
+    values: &[f32],
+    cols: u32,
+    set: RowSet,
+) -> (O::Activation, O::Matrix) {
+    let format = FORMATS
+        .iter()
+        .copied()
+        .find(|f| f.name() == "f32")
+        .expect("f32 is a format");
+    let part = MatrixPart {
+        name: "input".into(),
+        format,
+        rows: values.len() as u32 / cols,
+        cols,
+    };
+    let mut table = ops.matrix(&[part], MatrixLayout::Stacked).unwrap();
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    ops.write_rows(&mut table, 0, 0, &bytes).unwrap();
+    (ops.activation("input", cols, set).unwrap(), table)
+}
+
+/// Row table whose tokens are 0, 1, 2 …, for [`input`].
+fn counted(n: usize, first_position: u32) -> Vec<Row> {
+    (0..n as u32)
+        .map(|i| Row {
+            token: i,
+            position: first_position + i,
+            sequence: 0,
+        })
+        .collect()
+}
+
+fn close(what: &str, gpu: &[f32], cpu: &[f32], tolerance: f32) {
+    assert_eq!(gpu.len(), cpu.len(), "{what}: length");
+    let scale = cpu.iter().fold(1.0f32, |m, v| m.max(v.abs()));
+    for (i, (a, b)) in gpu.iter().zip(cpu).enumerate() {
+        assert!(
+            (a - b).abs() <= tolerance * scale,
+            "{what}: [{i}] {a} on the GPU, {b} on the CPU (scale {scale})"
+        );
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Use {
+    Plain,
+    Bias,
+    Add,
+    SwiGlu,
+}
+
+/// Runs one matmul on any ops and reads its result.
+fn matmul<O: Ops>(
+    ops: &mut O,
+    usage: Use,
+    parts: &[(Format, u32, Vec<u8>)],
+    cols: u32,
+    x: &[f32],
+    y: &[f32],
+    phase: Phase,
+) -> Vec<f32> {
+    let n = x.len() / cols as usize;
+    let specs: Vec<MatrixPart> = parts
+        .iter()
+        .enumerate()
+        .map(|(i, (format, rows, _))| MatrixPart {
+            name: format!("w{i}"),
+            format: *format,
+            rows: *rows,
+            cols,
+        })
+        .collect();
+    let layout = if usage == Use::SwiGlu {
+        MatrixLayout::GateUp
+    } else {
+        MatrixLayout::Stacked
+    };
+    let mut w = ops.matrix(&specs, layout).unwrap();
+    for (i, (format, rows, bytes)) in parts.iter().enumerate() {
+        // Two blocks of rows, the second one ragged: as the loader writes them.
+        let row_bytes = format.row_bytes(u64::from(cols)).unwrap() as usize;
+        let first = (rows / 16 * 8) as usize;
+        ops.write_rows(&mut w, i, 0, &bytes[..first * row_bytes])
+            .unwrap();
+        ops.write_rows(&mut w, i, first as u32, &bytes[first * row_bytes..])
+            .unwrap();
+    }
+    let outputs: u32 = if usage == Use::SwiGlu {
+        parts[0].1
+    } else {
+        parts.iter().map(|p| p.1).sum()
+    };
+    let (input_x, table_x) = input(ops, x, cols, RowSet::All);
+    let bias: Vec<f32> = (0..outputs).map(|o| o as f32 * 0.01).collect();
+    let bias = ops.vector("bias", &bias).unwrap();
+    ops.begin(phase, &counted(n, 0), 1);
+    ops.embed(&table_x, &input_x);
+    let out = if usage == Use::Add {
+        let (out, table_y) = input(ops, y, outputs, RowSet::All);
+        ops.embed(&table_y, &out);
+        ops.matmul_add(&input_x, &w, &out);
+        out
+    } else {
+        let out = ops.activation("out", outputs, RowSet::All).unwrap();
+        match usage {
+            Use::Bias => ops.matmul(&input_x, &w, Some(&bias), &out),
+            Use::SwiGlu => ops.matmul_swiglu(&input_x, &w, &out),
+            _ => ops.matmul(&input_x, &w, None, &out),
+        }
+        out
+    };
+    ops.submit().unwrap();
+    block_on(ops.read_activation(&out)).unwrap()
+}
+
+#[test]
+fn matmul_of_every_format_and_epilogue() {
+    let mut random = Random(1);
+    for tier in Tier::ALL {
+        let Some(mut gpu) = gpu::open(tier) else {
+            continue;
+        };
+        let mut cpu = CpuOps::new();
+        for &format in FORMATS {
+            let cols = 256;
+            for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
+                // Outputs that end inside a group (but the residual is embedded, so whole blocks there).
+                let outputs = if usage == Use::Add { 96 } else { 83 };
+                let mut part = || {
+                    (
+                        format,
+                        outputs,
+                        random.weights(format, (outputs * cols) as usize),
+                    )
+                };
+                let parts = if usage == Use::SwiGlu {
+                    vec![part(), part()]
+                } else {
+                    vec![part()]
+                };
+                for (n, phase) in [
+                    (1, Phase::Rows),
+                    (3, Phase::Rows),
+                    (16, Phase::Rows),
+                    (31, Phase::Prefill),
+                ] {
+                    let x = random.values(n * cols as usize);
+                    let y = random.values(n * outputs as usize);
+                    let a = matmul(&mut gpu, usage, &parts, cols, &x, &y, phase);
+                    let b = matmul(&mut cpu, usage, &parts, cols, &x, &y, phase);
+                    close(
+                        &format!("{tier} {} {usage:?} {n} rows", format.name()),
+                        &a,
+                        &b,
+                        2e-5,
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn matmul_of_mixed_formats_within_a_group() {
+    let mut random = Random(2);
+    let by_name: HashMap<_, _> = FORMATS.iter().map(|f| (f.name(), *f)).collect();
+    let (q4, q8) = (by_name["q4_1"], by_name["q8_0"]);
+    let Some(mut gpu) = gpu::open(Tier::BASE) else {
+        return;
+    };
+    let mut cpu = CpuOps::new();
+    let cols = 64;
+    let mut part =
+        |format: Format, rows: u32| (format, rows, random.weights(format, (rows * cols) as usize));
+    let stacked = [part(q4, 24), part(q8, 16), part(q8, 19), part(q4, 8)];
+    let gate_up = [part(q4, 40), part(q8, 40)];
+    let x = Random(3).values(5 * cols as usize);
+    for (usage, parts) in [
+        (Use::Plain, &stacked[..]),
+        (Use::Bias, &stacked[..]),
+        (Use::SwiGlu, &gate_up[..]),
+    ] {
+        let a = matmul(&mut gpu, usage, parts, cols, &x, &[], Phase::Rows);
+        let b = matmul(&mut cpu, usage, parts, cols, &x, &[], Phase::Rows);
+        close(&format!("mixed {usage:?}"), &a, &b, 2e-5);
+    }
+}
+
+#[test]
+fn a_matrix_larger_than_a_binding_is_split() {
+    let tiny = GpuOptions {
+        max_binding_bytes: Some(16 << 10),
+        tier: Some(Tier::BASE),
+        ..GpuOptions::default()
+    };
+    let Some(mut gpu) = gpu::open_with(tiny) else {
+        return;
+    };
+    let mut cpu = CpuOps::new();
+    let mut random = Random(4);
+    let q8 = FORMATS
+        .iter()
+        .copied()
+        .find(|f| f.name() == "q8_0")
+        .unwrap();
+    let cols = 64;
+    let mut part = |rows: u32| (q8, rows, random.weights(q8, (rows * cols) as usize));
+    let parts = [part(700), part(333)];
+    let gate_up = [part(400), part(400)];
+    let x = Random(5).values(4 * cols as usize);
+    // 1033 rows of 64 bytes are five slabs of at most 16 KiB; gate and up two each; and one dispatch embeds the input.
+    for (usage, parts, dispatches) in [
+        (Use::Plain, &parts[..], 5 + 1),
+        (Use::SwiGlu, &gate_up[..], 2 * 2 + 1),
+    ] {
+        let before = gpu.counters();
+        let a = matmul(&mut gpu, usage, parts, cols, &x, &[], Phase::Rows);
+        assert_eq!(
+            gpu.counters().since(&before).dispatches,
+            dispatches,
+            "{usage:?}: a dispatch a slab"
+        );
+        let b = matmul(&mut cpu, usage, parts, cols, &x, &[], Phase::Rows);
+        close(&format!("split {usage:?}"), &a, &b, 2e-5);
+    }
+}
+
+fn embed<O: Ops>(ops: &mut O, format: Format, bytes: &[u8], vocab: u32, cols: u32) -> Vec<f32> {
+    let part = MatrixPart {
+        name: "table".into(),
+        format,
+        rows: vocab,
+        cols,
+    };
+    let mut table = ops.matrix(&[part], MatrixLayout::Stacked).unwrap();
+    ops.write_rows(&mut table, 0, 0, bytes).unwrap();
+    let out = ops.activation("hidden", cols, RowSet::All).unwrap();
+    ops.begin(Phase::Rows, &rows(13), 1);
+    ops.embed(&table, &out);
+    ops.submit().unwrap();
+    block_on(ops.read_activation(&out)).unwrap()
+}
+
+#[test]
+fn embed_of_every_format_decodes_as_the_cpu_does() {
+    let mut random = Random(6);
+    for tier in Tier::ALL {
+        let Some(mut gpu) = gpu::open(tier) else {
+            continue;
+        };
+        for &format in FORMATS {
+            let (vocab, cols) = (41, 256);
+            let bytes = random.weights(format, (vocab * cols) as usize);
+            let a = embed(&mut gpu, format, &bytes, vocab, cols);
+            let b = embed(&mut CpuOps::new(), format, &bytes, vocab, cols);
+            for (i, (a, b)) in a.iter().zip(&b).enumerate() {
+                // A fused multiply-add rounds once where the CPU rounds twice; denormals may be flushed.
+                let near = (a - b).abs() <= 2.0 * f32::EPSILON * b.abs().max(0.5);
+                assert!(near, "{tier} {}: [{i}] {a} and {b}", format.name());
+            }
+        }
+    }
+}
+
+fn rms_norm<O: Ops>(ops: &mut O, x: &[f32], weight: &[f32], out_rows: RowSet) -> Vec<f32> {
+    let cols = weight.len() as u32;
+    let (hidden, table) = input(ops, x, cols, RowSet::All);
+    let weight = ops.vector("norm", weight).unwrap();
+    let out = ops.activation("normed", cols, out_rows).unwrap();
+    ops.begin(Phase::Rows, &counted(x.len() / cols as usize, 0), 3);
+    ops.embed(&table, &hidden);
+    ops.rms_norm(&hidden, &weight, 1e-5, &out);
+    ops.submit().unwrap();
+    block_on(ops.read_activation(&out)).unwrap()
+}
+
+#[test]
+fn rms_norm_of_all_rows_and_of_logit_rows() {
+    let Some(mut gpu) = gpu::open(Tier::BASE) else {
+        return;
+    };
+    let mut random = Random(7);
+    for cols in [32usize, 576, 2048] {
+        let (x, weight) = (random.values(7 * cols), random.values(cols));
+        for (set, expected) in [(RowSet::All, 7), (RowSet::Logits, 3)] {
+            let a = rms_norm(&mut gpu, &x, &weight, set);
+            let b = rms_norm(&mut CpuOps::new(), &x, &weight, set);
+            assert_eq!(a.len(), expected * cols);
+            close(&format!("rms_norm {cols} {set:?}"), &a, &b, 1e-5);
+        }
+    }
+}
+
+/// Fills a cache with `context` positions in passes, then attends from the last pass's rows.
+fn attention<O: Ops>(ops: &mut O, shape: &AttentionShape, x: &[f32], passes: &[usize]) -> Vec<f32> {
+    let cols = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+    let pairs = shape.head_dim / 2;
+    let inv_freq = (0..pairs)
+        .map(|i| 10_000f64.powf(-f64::from(i) / f64::from(pairs)))
+        .collect();
+    let rope = ops
+        .rope_table(&RopeTableSpec {
+            inv_freq,
+            magnitude: 1.0,
+            positions: 512,
+        })
+        .unwrap();
+    let kv = KvShape {
+        sequences: 2,
+        context: 512,
+        kv_heads: shape.kv_heads,
+        head_dim: shape.head_dim,
+    };
+    let kv = ops.kv_cache(kv).unwrap();
+    let (qkv, table) = input(ops, x, cols, RowSet::All);
+    let out = ops
+        .activation("attended", shape.heads * shape.head_dim, RowSet::All)
+        .unwrap();
+    let mut position = 0;
+    for &n in passes {
+        let rows: Vec<Row> = (position..position + n as u32)
+            .map(|p| Row {
+                token: p,
+                position: p,
+                sequence: 1,
+            })
+            .collect();
+        position += n as u32;
+        ops.begin(if n > 16 { Phase::Prefill } else { Phase::Rows }, &rows, 1);
+        ops.embed(&table, &qkv);
+        ops.rope_kv(&qkv, &rope, &kv, shape);
+        ops.attention(&qkv, &kv, shape, &out);
+        ops.submit().unwrap();
+    }
+    block_on(ops.read_activation(&out)).unwrap()
+}
+
+#[test]
+fn attention_over_several_spans_in_both_rope_styles() {
+    for tier in Tier::ALL {
+        let Some(mut gpu) = gpu::open(tier) else {
+            continue;
+        };
+        for (rope, heads, kv_heads, head_dim) in [
+            (RopeStyle::Interleaved, 9, 3, 64),
+            (RopeStyle::Halves, 4, 4, 32),
+            (RopeStyle::Halves, 8, 2, 16),
+        ] {
+            let shape = AttentionShape {
+                heads,
+                kv_heads,
+                head_dim,
+                scale: (head_dim as f32).powf(-0.5),
+                rope,
+            };
+            // 4 · 32 + 1 crosses a span inside the last pass; 11 · 32 + 5 stands in the third span.
+            for passes in [
+                vec![1],
+                vec![32, 32, 32, 30, 5],
+                [vec![32; 11], vec![5]].concat(),
+            ] {
+                let cols = ((heads + 2 * kv_heads) * head_dim) as usize;
+                let x = Random(8).values(passes.iter().sum::<usize>() * cols);
+                let a = attention(&mut gpu, &shape, &x, &passes);
+                let b = attention(&mut CpuOps::new(), &shape, &x, &passes);
+                close(
+                    &format!("{tier} attention {shape:?} {passes:?}"),
+                    &a,
+                    &b,
+                    if tier.f16 { 1e-3 } else { 2e-5 },
+                );
+            }
+        }
+    }
+}
+
+fn choose<O: Ops>(ops: &mut O, logits: &[f32], vocab: u32) -> Vec<Chosen> {
+    let (all, table) = input(ops, logits, vocab, RowSet::All);
+    let out = ops.activation("logits", vocab, RowSet::Logits).unwrap();
+    let n = logits.len() / vocab as usize;
+    let identity = ops.vector("ones", &vec![1.0; vocab as usize]).unwrap();
+    ops.begin(Phase::Rows, &counted(n, 0), n);
+    ops.embed(&table, &all);
+    // A norm keeps order, ties and non-finite rows, and brings rows into the logits' row set.
+    ops.rms_norm(&all, &identity, 1e-5, &out);
+    ops.choose(&out);
+    ops.submit().unwrap();
+    block_on(ops.read_chosen()).unwrap()
+}
+
+#[test]
+fn choose_takes_the_largest_the_lowest_of_ties_and_refuses_non_finite_rows() {
+    let Some(mut gpu) = gpu::open(Tier::BASE) else {
+        return;
+    };
+    let vocab = 5024u32;
+    let mut logits = Random(9).values(4 * vocab as usize);
+    let at = |row: usize, token: u32| row * vocab as usize + token as usize;
+    logits[at(0, 5023)] = 3.0;
+    for token in [4100, 2047, 2048, 63, 64] {
+        logits[at(1, token)] = 5.0;
+    }
+    logits[at(2, 1)] = f32::NAN;
+    logits[at(3, 4000)] = f32::INFINITY;
+    let expected = [
+        Chosen::Token(5023),
+        Chosen::Token(63),
+        Chosen::NonFinite,
+        Chosen::NonFinite,
+    ];
+    assert_eq!(choose(&mut gpu, &logits, vocab), expected);
+    assert_eq!(choose(&mut CpuOps::new(), &logits, vocab), expected);
+}
+
+#[test]
+fn every_row_is_bitwise_the_same_among_1_to_16_rows() {
+    let mut random = Random(10);
+    let cols = 256;
+    let x = random.values(16 * cols as usize);
+    for tier in Tier::ALL {
+        let Some(mut gpu) = gpu::open(tier) else {
+            continue;
+        };
+        for &format in FORMATS {
+            for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
+                let outputs = 96;
+                let mut part = || {
+                    (
+                        format,
+                        outputs,
+                        random.weights(format, (outputs * cols) as usize),
+                    )
+                };
+                let parts = if usage == Use::SwiGlu {
+                    vec![part(), part()]
+                } else {
+                    vec![part()]
+                };
+                let y = Random(11).values(16 * outputs as usize);
+                let whole = matmul(&mut gpu, usage, &parts, cols, &x, &y, Phase::Rows);
+                for n in 1..16 {
+                    let (x, y) = (&x[..n * cols as usize], &y[..n * outputs as usize]);
+                    let some = matmul(&mut gpu, usage, &parts, cols, x, y, Phase::Rows);
+                    let same = some
+                        .iter()
+                        .zip(&whole)
+                        .all(|(a, b)| a.to_bits() == b.to_bits());
+                    assert!(
+                        same,
+                        "{tier} {} {usage:?}: {n} rows differ from 16",
+                        format.name()
+                    );
+                }
+            }
+        }
+        let shape = AttentionShape {
+            heads: 9,
+            kv_heads: 3,
+            head_dim: 64,
+            scale: 0.125,
+            rope: RopeStyle::Halves,
+        };
+        let x = Random(12).values(136 * 15 * 64);
+        let whole = attention(&mut gpu, &shape, &x, &[32, 32, 32, 24, 16]);
+        for n in 1..16usize {
+            let some = attention(
+                &mut gpu,
+                &shape,
+                &x[..(120 + n) * 15 * 64],
+                &[32, 32, 32, 24, n],
+            );
+            let same = some
+                .iter()
+                .zip(&whole)
+                .all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{tier} attention: {n} rows differ from 16");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Levels 2 and 3 on TINY: every tiny file on every tier gives transformers' logits and ids.
+
+use foretoken_gpu::Tier;
+use foretoken_tests::golden::{TinyGolden, data_file, read_golden};
+use foretoken_tests::gpu;
+use foretoken_tests::greedy::greedy;
+use foretoken_tests::model_file::load_file;
+use pollster::block_on;
+
+#[test]
+fn tiny_models_give_the_reference_logits_and_ids_on_every_tier() {
+    let golden: TinyGolden = read_golden("tiny.json");
+    for tier in Tier::ALL {
+        for (file, cases) in &golden.files {
+            let Some(mut ops) = gpu::open(tier) else {
+                continue;
+            };
+            let model = block_on(load_file(&mut ops, &data_file(file)));
+            for (name, case) in cases {
+                let prompt = &golden.prompts[name].prompt_ids;
+                let tokens = case.output_ids.len();
+                let run = block_on(greedy(&mut ops, &*model, prompt, &[], tokens)).unwrap();
+                // f16 keys and values move logits; ids then hold only where the reference's choice is clear.
+                let tolerance = if tier.f16 { 2e-2 } else { 2e-4 };
+                for (i, (got, expected)) in run.prompt_logits.iter().zip(&case.logits).enumerate() {
+                    let near = (got - expected).abs() <= tolerance;
+                    assert!(
+                        near,
+                        "{tier} {file} {name}: logit {i} is {got}, the reference has {expected}"
+                    );
+                }
+                if !tier.f16 {
+                    assert_eq!(run.output_ids, case.output_ids, "{tier} {file} {name}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The SmolLM2 vocabulary of the model file against Hugging Face: 200 hard strings, the golden prompts, its
+//! chat template, and every one of its control tokens typed by a user.
+
+#[path = "../../crates/text/tests/suite/case.rs"]
+mod case;
+
+use case::Case;
+use foretoken_tests::model_file::{SMOLLM2, find_model};
+use foretoken_text::{ChatMessage, RenderOptions, Segment, Tokenizer, VocabularySpec};
+use foretoken_weights::{FileSource, Gguf};
+
+/// The vocabulary of the model file; `None`, said loudly, where the file is not there.
+fn smollm2(test: &str) -> Option<VocabularySpec> {
+    let path = find_model(SMOLLM2, test)?;
+    let source = FileSource::open(&path).unwrap();
+    let gguf = pollster::block_on(Gguf::read(&source)).unwrap();
+    let meta = &gguf.metadata;
+    let strings = |key: &str| -> Vec<String> {
+        let array = meta.required_string_array(key).unwrap();
+        array.iter().map(str::to_string).collect()
+    };
+    let rows = gguf.required_tensor("token_embd.weight").unwrap().rows();
+    Some(VocabularySpec {
+        model: meta.required_str("tokenizer.ggml.model").unwrap().into(),
+        pre: meta.str("tokenizer.ggml.pre").unwrap().map(str::to_string),
+        tokens: strings("tokenizer.ggml.tokens"),
+        token_types: meta
+            .required_i32_array("tokenizer.ggml.token_type")
+            .unwrap(),
+        merges: strings("tokenizer.ggml.merges"),
+        bos: meta.u32("tokenizer.ggml.bos_token_id").unwrap(),
+        eos: meta.u32("tokenizer.ggml.eos_token_id").unwrap(),
+        unk: meta.u32("tokenizer.ggml.unknown_token_id").unwrap(),
+        pad: meta.u32("tokenizer.ggml.padding_token_id").unwrap(),
+        add_bos: meta.bool("tokenizer.ggml.add_bos_token").unwrap(),
+        add_space_prefix: meta.bool("tokenizer.ggml.add_space_prefix").unwrap(),
+        embedding_rows: u32::try_from(rows).ok(),
+        chat_template: meta
+            .str("tokenizer.chat_template")
+            .unwrap()
+            .map(str::to_string),
+        ..Default::default()
+    })
+}
+
+/// What `golden/smollm2-135m.json` says of a prompt.
+#[derive(serde::Deserialize)]
+struct Prompt {
+    id: String,
+    /// What the user says, where the prompt is a chat.
+    user: Option<String>,
+    text: String,
+    prompt_ids: Vec<u32>,
+    output_ids: Vec<u32>,
+}
+
+#[derive(serde::Deserialize)]
+struct Prompts {
+    cases: Vec<Prompt>,
+}
+
+#[derive(serde::Deserialize)]
+struct HardStrings {
+    cases: Vec<Case>,
+}
+
+#[test]
+fn hard_strings_have_the_reference_ids() {
+    let Some(spec) = smollm2("hard_strings_have_the_reference_ids") else {
+        return;
+    };
+    let tokenizer = Tokenizer::new(spec).unwrap();
+    let text = include_str!("../golden/tokenizer_smollm2.json");
+    let reference: HardStrings = serde_json::from_str(text).unwrap();
+    assert!(reference.cases.len() >= 200);
+    let wrong: Vec<String> = reference
+        .cases
+        .iter()
+        .filter_map(|case| case.check(&tokenizer).err())
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} differ\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn golden_prompts_have_the_reference_ids() {
+    let Some(spec) = smollm2("golden_prompts_have_the_reference_ids") else {
+        return;
+    };
+    let tokenizer = Tokenizer::new(spec).unwrap();
+    let golden: Prompts =
+        serde_json::from_str(include_str!("../golden/smollm2-135m.json")).unwrap();
+    let mut chats = 0;
+    for case in &golden.cases {
+        let ids = match &case.user {
+            Some(user) => {
+                chats += 1;
+                let message = ChatMessage {
+                    role: "user".into(),
+                    content: user.clone(),
+                    ..Default::default()
+                };
+                let options = RenderOptions {
+                    add_generation_prompt: true,
+                    context: 2048,
+                    ..Default::default()
+                };
+                let template = tokenizer.chat_template().unwrap();
+                let rendered = template.render(&[message], &options).unwrap();
+                assert_eq!(rendered.text(), case.text, "{}", case.id);
+                tokenizer.encode_rendered(&rendered).unwrap()
+            }
+            None => tokenizer
+                .encode_prompt(&case.text, false, tokenizer.adds_bos())
+                .unwrap(),
+        };
+        assert_eq!(ids, case.prompt_ids, "{}", case.id);
+        let mut detokenizer = tokenizer.detokenizer();
+        let mut streamed: String = case
+            .output_ids
+            .iter()
+            .map(|id| detokenizer.push(*id))
+            .collect();
+        streamed.push_str(&detokenizer.finish());
+        assert_eq!(streamed, tokenizer.decode(&case.output_ids), "{}", case.id);
+    }
+    assert!(chats > 0 && chats < golden.cases.len());
+}
+
+#[test]
+fn an_answer_ends_at_exactly_two_ids() {
+    let Some(spec) = smollm2("an_answer_ends_at_exactly_two_ids") else {
+        return;
+    };
+    assert_eq!(Tokenizer::new(spec).unwrap().end_of_generation(), [2, 0]);
+}
+
+#[test]
+fn no_control_token_can_be_typed() {
+    let Some(spec) = smollm2("no_control_token_can_be_typed") else {
+        return;
+    };
+    let control: Vec<(String, u32)> = spec
+        .tokens
+        .iter()
+        .zip(&spec.token_types)
+        .zip(0..)
+        .filter(|((_, kind), _)| **kind == 3)
+        .map(|((token, _), id)| (token.clone(), id))
+        .collect();
+    assert_eq!(control.len(), 17);
+    let tokenizer = Tokenizer::new(spec).unwrap();
+    let template = tokenizer.chat_template().unwrap();
+    let options = RenderOptions {
+        context: 2048,
+        ..Default::default()
+    };
+    for (spelling, id) in &control {
+        assert_eq!(tokenizer.encode(spelling, true).unwrap(), [*id]);
+        for typed in [
+            spelling.clone(),
+            format!("A{spelling}B"),
+            format!(" {spelling}{spelling}\n"),
+            format!("{}{spelling}{}", &spelling[..3], &spelling[3..]),
+        ] {
+            let ids = tokenizer.encode(&typed, false).unwrap();
+            assert!(ids.iter().all(|id| *id > 16), "{typed:?} {ids:?}");
+            assert_eq!(tokenizer.decode(&ids), typed);
+
+            let message = |role: &str| ChatMessage {
+                role: role.into(),
+                content: typed.clone(),
+                ..Default::default()
+            };
+            let rendered = template
+                .render(&[message("system"), message("user")], &options)
+                .unwrap();
+            let written: Vec<u32> = rendered
+                .segments()
+                .iter()
+                .filter_map(|segment| match segment {
+                    Segment::Control(id) => Some(*id),
+                    Segment::Text(_) => None,
+                })
+                .collect();
+            assert_eq!(written, [1, 2, 1, 2], "{typed:?}");
+            // Around the user's text stands what the template writes; inside, what the text encodes to.
+            let ids = tokenizer.encode_rendered(&rendered).unwrap();
+            let inside = tokenizer.encode(&format!("user\n{typed}"), false).unwrap();
+            let last = ids.len() - inside.len() - 3;
+            assert_eq!(ids[last], 1);
+            assert_eq!(ids[last + 1..last + 1 + inside.len()], inside, "{typed:?}");
+            assert_eq!(ids[last + 1 + inside.len()], 2);
+        }
+    }
+}
