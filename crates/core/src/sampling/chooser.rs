@@ -39,6 +39,14 @@ impl Chooser {
         }
     }
 
+    /// The same history under other parameters.
+    pub fn with_sampling(&self, sampling: Sampling) -> Self {
+        Self {
+            sampling,
+            ..self.clone()
+        }
+    }
+
     /// Its parameters.
     pub fn sampling(&self) -> &Sampling {
         &self.sampling
