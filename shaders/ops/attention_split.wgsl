@@ -1,6 +1,10 @@
-// Attention of one row over one span of SPAN absolute positions, for the GQA query heads that share a KV head.
-// Spans are fixed, so a row's split depends on its own position alone. Leaves, for attention_reduce:
-// part[row, head, span] = head_dim values sum(e·v), then max, then sum(e), with e = exp(score - max).
+// Attention of C rows over one span of SPAN absolute positions, for the GQA query heads that share a KV head: QUERIES = C · GQA queries
+// read each key and value once. Spans are fixed, and within one the order of every sum depends on positions alone, so a row's bits
+// depend on neither C nor the rows beside it. Leaves, for attention_reduce:
+// part[row, head, span] = sum(e·v) [head_dim], then max, then sum(e), with e = exp(score - max).
+//
+// Threads take positions for the scores, then (column, slice of the span) for the values; slices are added up in order.
+// The rows of a pass are of one sequence and ascend.
 #import lib/step.wgsl
 #import kv
 
@@ -20,62 +24,150 @@ struct Params {
 @group(0) @binding(4) var<storage, read> values: array<vec4<KvScalar>>;  // the same
 @group(0) @binding(5) var<storage, read_write> part: array<vec4<f32>>;   // [rows, heads, max_spans, HEAD_DIM4 + 1]
 
-var<workgroup> scores: array<f32, SCORES>; // [GQA, SPAN]
+const QUERIES = C * GQA;
+const COLUMNS = 4u * HEAD_DIM4 + 1u; // a query's sum(e·v), then its sum(e)
+const SLICES = max(64u / HEAD_DIM4, 1u);
+const SLICE = SPAN / SLICES; // the last slice takes what is left
 
-@compute @workgroup_size(WORKGROUP)
+// First the scores, then e [QUERIES, SPAN]; then the sums over slices [QUERIES, COLUMNS].
+var<workgroup> scratch: array<f32, QUERIES * max(SPAN, COLUMNS)>;
+var<workgroup> largest: array<f32, QUERIES>;
+
+@compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let span = workgroup.x;
   let kv_head = workgroup.y;
-  let row = workgroup.z;
-  let entry = step.table[row];
+  let first_row = workgroup.z * C;
   let first = span * SPAN;
-  if (first > entry.y) {
+#repeat c C
+  let row_{c} = min(first_row + {c}u, step.rows - 1u);
+  // Positions of the span that the row attends to.
+  let live_{c} = u32(clamp(i32(step.table[row_{c}].y + 1u) - i32(first), 0, i32(SPAN)));
+#end
+  var most = 0u;
+#repeat c C
+  most = max(most, live_{c});
+#end
+  if (most == 0u) {
     return;
   }
-  let live = min(entry.y + 1u - first, SPAN);
-  let cache = ((entry.z * params.kv_heads + kv_head) * params.context + first) * HEAD_DIM4;
-  let query = (row * (params.heads + 2u * params.kv_heads) + kv_head * GQA) * HEAD_DIM4;
+  let cache = ((step.table[row_0].z * params.kv_heads + kv_head) * params.context + first) * HEAD_DIM4;
+  let stride = (params.heads + 2u * params.kv_heads) * HEAD_DIM4;
 
-  for (var p = local; p < live; p += WORKGROUP) {
+  for (var p = local; p < most; p += 64u) {
+#repeat c C
+    let query_{c} = row_{c} * stride + kv_head * GQA * HEAD_DIM4;
 #repeat g GQA
-    var s_{g} = 0.0;
+    var s_{c}_{g} = 0.0;
+#end
 #end
     for (var d = 0u; d < HEAD_DIM4; d++) {
       let k = vec4<f32>(keys[cache + p * HEAD_DIM4 + d]);
+#repeat c C
 #repeat g GQA
       {
-        let q = qkv[query + {g}u * HEAD_DIM4 + d];
-        s_{g} = fma(q.x, k.x, s_{g});
-        s_{g} = fma(q.y, k.y, s_{g});
-        s_{g} = fma(q.z, k.z, s_{g});
-        s_{g} = fma(q.w, k.w, s_{g});
+        let q = qkv[query_{c} + {g}u * HEAD_DIM4 + d];
+        s_{c}_{g} = fma(q.x, k.x, s_{c}_{g});
+        s_{c}_{g} = fma(q.y, k.y, s_{c}_{g});
+        s_{c}_{g} = fma(q.z, k.z, s_{c}_{g});
+        s_{c}_{g} = fma(q.w, k.w, s_{c}_{g});
       }
 #end
+#end
     }
+#repeat c C
 #repeat g GQA
-    scores[{g}u * SPAN + p] = s_{g} * params.scale;
+    scratch[({c}u * GQA + {g}u) * SPAN + p] = s_{c}_{g} * params.scale;
+#end
 #end
   }
   workgroupBarrier();
 
-  for (var o = local; o < GQA * HEAD_DIM4; o += WORKGROUP) {
-    let g = o / HEAD_DIM4;
-    let d = o - g * HEAD_DIM4;
-    var largest = -3.0e38;
+  for (var q = local; q < QUERIES; q += 64u) {
+    let live = live_of(q / GQA, first, first_row);
+    var top = -3.0e38;
     for (var p = 0u; p < live; p++) {
-      largest = max(largest, scores[g * SPAN + p]);
+      top = max(top, scratch[q * SPAN + p]);
     }
-    var sum = 0.0;
-    var acc = vec4<f32>();
-    for (var p = 0u; p < live; p++) {
-      let e = exp(scores[g * SPAN + p] - largest);
-      sum += e;
-      acc = fma(vec4<f32>(e), vec4<f32>(values[cache + p * HEAD_DIM4 + d]), acc);
+    largest[q] = top;
+  }
+  workgroupBarrier();
+
+  for (var p = local; p < most; p += 64u) {
+#repeat c C
+    if (p < live_{c}) {
+#repeat g GQA
+      scratch[({c}u * GQA + {g}u) * SPAN + p] = exp(scratch[({c}u * GQA + {g}u) * SPAN + p] - largest[{c}u * GQA + {g}u]);
+#end
     }
-    let to = ((row * params.heads + kv_head * GQA + g) * params.max_spans + span) * (HEAD_DIM4 + 1u);
-    part[to + d] = acc;
-    if (d == 0u) {
-      part[to + HEAD_DIM4] = vec4<f32>(largest, sum, 0.0, 0.0);
+#end
+  }
+  workgroupBarrier();
+
+  let slice = local / HEAD_DIM4;
+  let d = local % HEAD_DIM4;
+#repeat c C
+#repeat g GQA
+  var acc_{c}_{g} = vec4<f32>();
+  var sum_{c}_{g} = 0.0;
+#end
+#end
+  if (slice < SLICES) {
+    let begin = slice * SLICE;
+    let end = min(select(begin + SLICE, SPAN, slice + 1u == SLICES), most);
+    for (var p = begin; p < end; p++) {
+      let v = vec4<f32>(values[cache + p * HEAD_DIM4 + d]);
+#repeat c C
+      // A row behind this position must not see it, not even times zero: it may hold anything.
+      if (p < live_{c}) {
+#repeat g GQA
+        let e_{g} = scratch[({c}u * GQA + {g}u) * SPAN + p];
+        acc_{c}_{g} = fma(vec4<f32>(e_{g}), v, acc_{c}_{g});
+        sum_{c}_{g} += e_{g};
+#end
+      }
+#end
     }
   }
+  // Slices are added up in order, one a turn; the last one has the result.
+  for (var turn = 0u; turn < SLICES; turn++) {
+    workgroupBarrier();
+    if (slice == turn) {
+#repeat c C
+#repeat g GQA
+      {
+        let at = ({c}u * GQA + {g}u) * COLUMNS;
+        if (turn > 0u) {
+          acc_{c}_{g} += vec4<f32>(scratch[at + 4u * d], scratch[at + 4u * d + 1u], scratch[at + 4u * d + 2u], scratch[at + 4u * d + 3u]);
+          if (d == 0u) {
+            sum_{c}_{g} += scratch[at + COLUMNS - 1u];
+          }
+        }
+        if (turn + 1u < SLICES) {
+          scratch[at + 4u * d] = acc_{c}_{g}.x;
+          scratch[at + 4u * d + 1u] = acc_{c}_{g}.y;
+          scratch[at + 4u * d + 2u] = acc_{c}_{g}.z;
+          scratch[at + 4u * d + 3u] = acc_{c}_{g}.w;
+          if (d == 0u) {
+            scratch[at + COLUMNS - 1u] = sum_{c}_{g};
+          }
+        } else if (first_row + {c}u < step.rows && live_{c} > 0u) {
+          let head = kv_head * GQA + {g}u;
+          let to = ((row_{c} * params.heads + head) * params.max_spans + span) * (HEAD_DIM4 + 1u);
+          part[to + d] = acc_{c}_{g};
+          if (d == 0u) {
+            part[to + HEAD_DIM4] = vec4<f32>(largest[{c}u * GQA + {g}u], sum_{c}_{g}, 0.0, 0.0);
+          }
+        }
+      }
+#end
+#end
+    }
+  }
+}
+
+// Positions of the span that row `c` of the chunk attends to.
+fn live_of(c: u32, first: u32, first_row: u32) -> u32 {
+  let position = step.table[min(first_row + c, step.rows - 1u)].y;
+  return u32(clamp(i32(position + 1u) - i32(first), 0, i32(SPAN)));
 }

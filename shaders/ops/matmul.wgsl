@@ -13,7 +13,7 @@ struct Params {
   out_offset: u32, // where they begin in a row of `out`
   out_stride: u32, // columns of `out`
   row_set: u32,
-  grid_x: u32,     // workgroups in x; y continues them
+  grid_y: u32,     // workgroups in y; z continues them
   reserved: u32,
 }
 @group(0) @binding(1) var<uniform> params: Params;
@@ -30,9 +30,10 @@ fn main(
 #import activations_arguments
 ) {
   let rows = rows_of(params.row_set);
-  let first_row = workgroup.z * C;
+  // Chunks of rows are neighbours, so that the second finds its weights in the cache.
+  let first_row = workgroup.x * C;
   let lane = local & 7u;
-  let first_group = ((workgroup.x + workgroup.y * params.grid_x) * (WORKGROUP / 8u) + (local >> 3u)) * (R / PAIR);
+  let first_group = ((workgroup.y + workgroup.z * params.grid_y) * (WORKGROUP / 8u) + (local >> 3u)) * (R / PAIR);
 #repeat r R
   let unit_{r} = min(first_group + {r/PAIR}u, params.groups - 1u);
   let group_{r} = unit_{r} + {r%PAIR}u * params.groups;

@@ -377,6 +377,7 @@ fn attention<O: Ops>(ops: &mut O, shape: &AttentionShape, x: &[f32], passes: &[u
     let kv = KvShape {
         sequences: 2,
         context: 512,
+        heads: shape.heads,
         kv_heads: shape.kv_heads,
         head_dim: shape.head_dim,
     };

@@ -72,3 +72,33 @@ fn a_kernel_that_cheats_is_caught_and_padding_cures_it() {
         "padded to the verify pipeline"
     );
 }
+
+#[test]
+fn a_shader_error_names_the_authors_file_and_line() {
+    let (path, text) = SHADER_FILES
+        .iter()
+        .find(|(path, _)| *path == "lib/silu.wgsl")
+        .expect("silu is shared");
+    let wrong = text.replace("return v /", "return v / undeclared *");
+    let line = wrong
+        .lines()
+        .position(|line| line.contains("undeclared"))
+        .expect("replaced")
+        + 1;
+    let options = GpuOptions {
+        tier: Some(Tier::BASE),
+        overrides: Overrides::from([((*path).to_owned(), &*wrong.leak())]),
+        ..GpuOptions::default()
+    };
+    let Some(mut ops) = gpu::open_with(options) else {
+        return;
+    };
+    let model = block_on(load_file(&mut ops, &data_file("tiny.gguf")));
+    let error = block_on(check_row_invariance(&mut ops, &*model)).expect_err("it does not compile");
+    let expected = format!("shaders/lib/silu.wgsl:{line}");
+    let message = error.to_string();
+    assert!(
+        message.contains(&expected) && message.contains("matmul["),
+        "{message}"
+    );
+}

@@ -219,6 +219,7 @@ fn the_device_chooses_as_the_definition_says_for_every_mix() {
     ops.kv_cache(foretoken_core::KvShape {
         sequences: 2,
         context: 64,
+        heads: 1,
         kv_heads: 1,
         head_dim: 4,
     })
@@ -227,7 +228,7 @@ fn the_device_chooses_as_the_definition_says_for_every_mix() {
     let (mut compared, mut equal) = (0, 0);
     for (case, sampling) in mixes().into_iter().enumerate() {
         ops.set_sampling(0, &sampling, &PROMPT, VOCAB).unwrap();
-        let mut choosers = vec![Chooser::new(sampling, &PROMPT)];
+        let mut choosers = [Chooser::new(sampling, &PROMPT)];
         let mut position = PROMPT.len() as u32 - 1;
         let mut last = 5;
         for step in 0..6u32 {
@@ -276,7 +277,7 @@ fn accepted_drafts_count_for_penalties_and_name_the_token_on_the_device() {
         ..Sampling::greedy()
     };
     ops.set_sampling(0, &sampling, &PROMPT, VOCAB).unwrap();
-    let mut plain = vec![Chooser::new(sampling, &PROMPT)];
+    let mut plain = [Chooser::new(sampling, &PROMPT)];
     // Plainly: three tokens, one a pass. Only rows below 24 are in the table.
     let mut tokens = vec![5];
     for i in 0..3u32 {
@@ -298,7 +299,7 @@ fn accepted_drafts_count_for_penalties_and_name_the_token_on_the_device() {
         ..Sampling::greedy()
     };
     ops.set_sampling(0, &sampling, &PROMPT, VOCAB).unwrap();
-    let mut choosers = vec![Chooser::new(sampling, &PROMPT)];
+    let mut choosers = [Chooser::new(sampling, &PROMPT)];
     // The bias makes 1 win, then (once 1 is penalised by a draft) 2, and so on: drafts 1, 2 are right, 9 is wrong.
     let rows = block(5, &[5, 1, 2, 9]);
     let (chosen, logits) = table.run(&mut ops, &rows, None);

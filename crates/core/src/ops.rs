@@ -79,6 +79,8 @@ pub struct KvShape {
     pub sequences: SequenceSlot,
     /// Positions a sequence.
     pub context: u32,
+    /// Query heads that read it.
+    pub heads: u32,
     /// Heads.
     pub kv_heads: u32,
     /// Width of a head.

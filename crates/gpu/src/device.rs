@@ -327,7 +327,7 @@ impl Device {
     }
 
     /// Natively blocks until the queue is done; in a browser the event loop does the waiting.
-    fn wait(&self, seconds: u32) -> Result<(), OpsError> {
+    pub(crate) fn wait(&self, seconds: u32) -> Result<(), OpsError> {
         if cfg!(target_arch = "wasm32") {
             return Ok(());
         }

@@ -10,9 +10,10 @@ use crate::composer::{Composed, Overrides, Target};
 use crate::counters::Counters;
 use crate::device::{AdapterReport, Device};
 use crate::matrix::GpuMatrix;
+use crate::ops::attention;
 use crate::ops::choose::{MAX_SEQUENCES, Needs, SAMPLING_BYTES};
 use crate::ops::logprobs::{self, LOGPROBS_BYTES};
-use crate::recording::{Buffer, Recorder};
+use crate::recording::{Buffer, Profile, Recorder};
 use crate::tier::Tier;
 
 /// How to open a device.
@@ -175,6 +176,16 @@ impl GpuOps {
         self.recorder.counters
     }
 
+    /// Starts (or stops) timing every dispatch by itself; steps become slow.
+    pub fn set_profiling(&mut self, on: bool) {
+        self.recorder.set_profiling(on);
+    }
+
+    /// What dispatches took since profiling started, by kernel.
+    pub fn profile(&self) -> Profile {
+        self.recorder.profile().cloned().unwrap_or_default()
+    }
+
     /// The composed WGSL of every pipeline made so far, by label.
     pub fn shaders(&self, target: Target) -> Vec<(String, Composed)> {
         let none = Overrides::new();
@@ -277,6 +288,13 @@ impl Ops for GpuOps {
             * u64::from(shape.context)
             * u64::from(shape.head_dim);
         self.sequences = self.sequences.max(shape.sequences);
+        let bytes = attention::part_bytes(shape.heads, shape.head_dim, shape.context);
+        Self::grow(
+            &mut self.recorder,
+            &mut self.attention_parts,
+            "attention partials",
+            bytes,
+        )?;
         let keys = self.recorder.buffer("keys", elements * scalar)?;
         let values = self.recorder.buffer("values", elements * scalar)?;
         Ok(GpuKvCache {

@@ -28,5 +28,6 @@ pub use counters::Counters;
 pub use device::{AdapterReport, adapters};
 pub use gpu_ops::{GpuActivation, GpuKvCache, GpuOps, GpuOptions, GpuRopeTable, GpuVector};
 pub use matrix::GpuMatrix;
+pub use recording::{Profile, ProfileEntry};
 pub use shaders::FILES as SHADER_FILES;
 pub use tier::Tier;

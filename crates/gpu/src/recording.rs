@@ -3,10 +3,10 @@
 //! Everything a dispatch needs is found in a table and made only the first time, so that a step which was run
 //! once before creates nothing. [`Counters`] hold that to account.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytemuck::cast_slice;
-use foretoken_core::OpsError;
+use foretoken_core::{Clock, OpsError};
 
 use crate::composer::{Composed, Overrides, Recipe, Target, compose};
 use crate::counters::Counters;
@@ -134,6 +134,19 @@ struct Unread {
 const PARAMS_STRIDE: u64 = 256;
 const PARAMS_BLOCKS: u64 = 256;
 
+/// Time of the dispatches of one kernel at one grid, each run alone and waited for: what a submission and a wait cost is
+/// in it, so it ranks kernels and sizes none.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ProfileEntry {
+    /// How many.
+    pub dispatches: u64,
+    /// Together.
+    pub milliseconds: f64,
+}
+
+/// By kernel label and grid.
+pub type Profile = BTreeMap<String, ProfileEntry>;
+
 pub(crate) struct Recorder {
     pub(crate) gpu: Device,
     pub(crate) counters: Counters,
@@ -150,6 +163,7 @@ pub(crate) struct Recorder {
     pending: Vec<Dispatch>,
     unread: Vec<Unread>,
     next_buffer: u32,
+    profile: Option<Profile>,
 }
 
 const STORAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
@@ -196,6 +210,7 @@ impl Recorder {
             pending: Vec::new(),
             unread: Vec::new(),
             next_buffer: 2,
+            profile: None,
         }
     }
 
@@ -433,11 +448,55 @@ impl Recorder {
         self.pipelines.keys()
     }
 
+    /// Starts (or stops) timing every dispatch by itself.
+    pub(crate) fn set_profiling(&mut self, on: bool) {
+        self.profile = on.then(Profile::default);
+    }
+
+    /// What the dispatches since [`Recorder::set_profiling`] took.
+    pub(crate) fn profile(&self) -> Option<&Profile> {
+        self.profile.as_ref()
+    }
+
+    /// Runs every recorded dispatch in a submission of its own and waits for it: slow, and counted nowhere.
+    fn submit_profiled(&mut self) -> Result<(), OpsError> {
+        let labels: HashMap<usize, String> = self
+            .pipelines
+            .iter()
+            .map(|(kernel, index)| (*index, kernel.label()))
+            .collect();
+        for dispatch in std::mem::take(&mut self.pending) {
+            let mut encoder = self
+                .gpu
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                pass.set_pipeline(&self.pipeline_list[dispatch.pipeline].raw);
+                pass.set_bind_group(0, &self.bind_group_list[dispatch.bind_group], &[]);
+                let [x, y, z] = dispatch.grid;
+                pass.dispatch_workgroups(x, y, z);
+            }
+            let clock = Clock::start();
+            self.gpu.queue.submit([encoder.finish()]);
+            self.gpu.wait(LOAD_SECONDS)?;
+            let profile = self.profile.get_or_insert_default();
+            let label = format!("{} {:?}", labels[&dispatch.pipeline], dispatch.grid);
+            let entry = profile.entry(label).or_default();
+            entry.dispatches += 1;
+            entry.milliseconds += clock.elapsed_ms();
+        }
+        Ok(())
+    }
+
     /// Encodes what was recorded into one compute pass, then the copies, and submits.
     pub(crate) fn submit(
         &mut self,
         copies: &[(&Buffer, &wgpu::Buffer, u64)],
     ) -> Result<(), OpsError> {
+        if self.profile.is_some() {
+            self.submit_profiled()?;
+        }
         let mut encoder = self
             .gpu
             .device
@@ -463,7 +522,12 @@ impl Recorder {
         self.counters.passes += 1;
         self.counters.submits += 1;
         self.pending.clear();
-        self.gpu.check()
+        if self.unread.is_empty() {
+            self.gpu.check()
+        } else {
+            // A module that does not compile is reported by its author's line, at the next wait.
+            Ok(())
+        }
     }
 
     /// Waits for a read-back buffer and returns its words.

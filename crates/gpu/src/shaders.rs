@@ -30,6 +30,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("lib/token_rules_table.wgsl", include_str!("../../../shaders/lib/token_rules_table.wgsl")),
     ("ops/attention_reduce.wgsl", include_str!("../../../shaders/ops/attention_reduce.wgsl")),
     ("ops/attention_split.wgsl", include_str!("../../../shaders/ops/attention_split.wgsl")),
+    ("ops/attention_split_subgroup.wgsl", include_str!("../../../shaders/ops/attention_split_subgroup.wgsl")),
     ("ops/choose_narrow.wgsl", include_str!("../../../shaders/ops/choose_narrow.wgsl")),
     ("ops/choose_reduce.wgsl", include_str!("../../../shaders/ops/choose_reduce.wgsl")),
     ("ops/choose_split.wgsl", include_str!("../../../shaders/ops/choose_split.wgsl")),

@@ -18,15 +18,23 @@ use crate::strftime::strftime;
 
 /// The longest template source, in bytes.
 pub const MAX_TEMPLATE_BYTES: usize = 256 * 1024;
-/// How much work one rendering may do, in instructions of the template engine (or 64 bytes of text made).
+/// How much work one rendering may do at most, in instructions of the template engine (or 64 bytes of text made).
 pub const TEMPLATE_FUEL: u64 = 1_000_000;
+/// What a rendering of few messages may do. Real templates use some hundreds of instructions before the first message
+/// and at most some two hundred a message. The bound also bounds the stack: a template that wraps a value in lists in a
+/// loop makes the engine recurse as deeply as it looped when it drops or shows the value. (With the fuel of hundreds of
+/// messages such a template can still exhaust a stack of one megabyte: nothing in the engine counts that depth.)
+const BASE_FUEL: u64 = 10_000;
+/// What each message (and tool) adds to that.
+const FUEL_PER_MESSAGE: u64 = 200;
 /// How deep macros may call one another; a wasm stack has one megabyte.
 const MAX_RECURSION: usize = 100;
 /// The most operators and words in one `{{ … }}` or `{% … %}`. The parser and the compiler of the template engine
 /// call themselves for each operator of a chain, so this bounds their stack.
 const MAX_TAG_TOKENS: usize = 500;
-/// Rendered bytes for each token of context.
-const BYTES_PER_TOKEN: u64 = 4;
+/// Rendered bytes for each token of context. Ordinary text has three to six bytes a token (English about 4.6), so this
+/// refuses nothing that could fit, and a prompt that renders within it but is too long is refused by its token count.
+const BYTES_PER_TOKEN: u64 = 16;
 const NAME: &str = "chat";
 
 /// One message of a chat.
@@ -92,8 +100,7 @@ impl Rendered {
 /// The environment is the one Hugging Face gives to templates: blocks are trimmed on both sides, `break` and `continue` work, Python's
 /// string and dict methods exist, `tojson` writes what Python writes, and `raise_exception` and `strftime_now` are there.
 ///
-/// Source, work, output, recursion and the length of an expression are limited. One thing is not: a template that
-/// wraps a value in lists tens of thousands of times in a loop makes the engine recurse as deeply when it drops the value.
+/// Source, work, output, recursion and the length of an expression are limited.
 pub struct ChatTemplate {
     environment: Environment<'static>,
     source: String,
@@ -139,7 +146,6 @@ impl ChatTemplate {
         environment.set_syntax(syntax.build().map_err(|error| TextError::TemplateFailed {
             message: error.to_string(),
         })?);
-        environment.set_fuel(Some(TEMPLATE_FUEL));
         environment.set_recursion_limit(MAX_RECURSION);
         // Nothing here is HTML.
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
@@ -173,6 +179,8 @@ impl ChatTemplate {
         messages: &[ChatMessage],
         options: &RenderOptions,
     ) -> Result<Rendered, TextError> {
+        let entries = (messages.len() + options.tools.len()) as u64;
+        let fuel = (BASE_FUEL + FUEL_PER_MESSAGE * entries).min(TEMPLATE_FUEL);
         let guard = Guard::new(&self.folded, &self.private_use(messages, options)?)?;
         let messages: Vec<Value> = messages
             .iter()
@@ -214,7 +222,9 @@ impl ChatTemplate {
             mark: guard.mark(),
             full: false,
         };
-        let outcome = self.environment.get_template(NAME).and_then(|template| {
+        let mut environment = self.environment.clone();
+        environment.set_fuel(Some(fuel));
+        let outcome = environment.get_template(NAME).and_then(|template| {
             template
                 .render_captured_to(JinjaValue::from_pairs(context), &mut output)
                 .map(|_| ())
@@ -222,7 +232,7 @@ impl ChatTemplate {
         if output.full {
             return Err(TextError::RenderedTooLong { limit });
         }
-        outcome.map_err(|error| typed(&error))?;
+        outcome.map_err(|error| typed(&error, fuel))?;
         // The template engine writes UTF-8 only, so nothing is replaced.
         let marked = String::from_utf8_lossy(&output.bytes);
         Ok(self.told_apart(&marked, guard.mark()))
@@ -436,7 +446,7 @@ fn tojson(
     Ok(text)
 }
 
-fn typed(error: &Error) -> TextError {
+fn typed(error: &Error, fuel: u64) -> TextError {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(cause) = source {
         if let Some(Raised(message)) = cause.downcast_ref::<Raised>() {
@@ -448,9 +458,7 @@ fn typed(error: &Error) -> TextError {
             .downcast_ref::<Error>()
             .is_some_and(|error| error.kind() == ErrorKind::OutOfFuel);
         if out_of_fuel {
-            return TextError::TemplateFuel {
-                fuel: TEMPLATE_FUEL,
-            };
+            return TextError::TemplateFuel { fuel };
         }
         source = cause.source();
     }

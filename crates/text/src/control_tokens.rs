@@ -70,6 +70,14 @@ impl ControlTokens {
         self.sorted.iter().map(|(spelling, _)| &**spelling)
     }
 
+    /// How a control token is spelled; of several with one spelling only the lowest id is known.
+    pub(crate) fn spelling(&self, id: u32) -> Option<&str> {
+        let mut tokens = self.sorted.iter();
+        tokens
+            .find(|(_, control)| *control == id)
+            .map(|(spelling, _)| &**spelling)
+    }
+
     /// The longest control token that `text` begins with: its length in bytes and its id.
     pub(crate) fn longest_at(&self, text: &[u8]) -> Option<(usize, u32)> {
         // The spellings that share the first `depth` bytes with the text are neighbours; each

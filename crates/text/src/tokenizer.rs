@@ -262,6 +262,15 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// What one token stands for, in bytes: its text, or the spelling of a control token, which has none. Empty for
+    /// an id beyond the vocabulary.
+    pub fn token_bytes(&self, id: TokenId) -> &[u8] {
+        match self.bytes.get(id) {
+            Some(bytes) if !bytes.is_empty() => bytes,
+            _ => self.control.spelling(id).unwrap_or_default().as_bytes(),
+        }
+    }
+
     /// A new detokenizer for one answer.
     pub fn detokenizer(&self) -> Detokenizer {
         Detokenizer::new(Arc::clone(&self.bytes))

@@ -15,6 +15,10 @@ const SPLIT: Kernel = Kernel::new(
     "ops/attention_split.wgsl",
     &[Access::Read, Access::Read, Access::Read, Access::Write],
 );
+const SPLIT_SUBGROUP: Kernel = Kernel {
+    file: "ops/attention_split_subgroup.wgsl",
+    ..SPLIT
+};
 const REDUCE: Kernel = Kernel::new("ops/attention_reduce.wgsl", &[Access::Read, Access::Write]);
 
 /// Bytes of the partial results of the largest pass.
@@ -23,7 +27,20 @@ pub(crate) fn part_bytes(heads: u32, head_dim: u32, context: u32) -> u64 {
     MAX_PREFILL_ROWS as u64 * u64::from(heads) * spans * u64::from(head_dim / 4 + 1) * 16
 }
 
-fn split_kernel(head_dim4: u32, gqa: u32, tier: Tier) -> Kernel {
+/// Queries that share a key and value load: more would not stay in registers.
+const MAX_QUERIES: u32 = 16;
+
+/// Rows a workgroup takes: as many as the matmuls do, while their queries fit.
+const fn rows_a_workgroup(rows: u32, gqa: u32) -> u32 {
+    let mut c = rows;
+    while c > 1 && c * gqa > MAX_QUERIES {
+        c /= 2;
+    }
+    c
+}
+
+/// One kernel for any device.
+fn split_kernel(head_dim4: u32, gqa: u32, c: u32, tier: Tier) -> Kernel {
     Kernel {
         slots: [("kv", kv_file(tier)), NO_SLOT, NO_SLOT, NO_SLOT],
         constants: [
@@ -31,11 +48,29 @@ fn split_kernel(head_dim4: u32, gqa: u32, tier: Tier) -> Kernel {
             ("HEAD_DIM4", head_dim4),
             ("GQA", gqa),
             ("SPAN", SPAN),
-            ("SCORES", SPAN * gqa),
-            ("WORKGROUP", 64),
+            ("C", c),
+            NO_CONSTANT,
         ],
         f16: tier.f16,
         ..SPLIT
+    }
+}
+
+/// One for devices whose subgroups are all of `lanes` lanes, which divide the head.
+fn split_subgroup_kernel(head_dim4: u32, gqa: u32, c: u32, lanes: u32, tier: Tier) -> Kernel {
+    Kernel {
+        slots: [("kv", kv_file(tier)), NO_SLOT, NO_SLOT, NO_SLOT],
+        constants: [
+            MAX_STEP_ROWS,
+            ("LANES", lanes),
+            ("PER_LANE", head_dim4 / lanes),
+            ("GQA", gqa),
+            ("SPAN", SPAN),
+            ("C", c),
+        ],
+        f16: tier.f16,
+        subgroups: true,
+        ..SPLIT_SUBGROUP
     }
 }
 
@@ -53,12 +88,29 @@ fn reduce_kernel(head_dim4: u32) -> Kernel {
     }
 }
 
+/// The subgroups of the software devices that take the subgroup kernel.
+const SUBGROUP_LANES: u32 = 8;
+
 /// The head sizes and GQA factors of the models we know of.
 pub(crate) fn catalog(tier: Tier) -> Vec<Kernel> {
     let mut kernels = Vec::new();
-    for head_dim4 in [4, 16, 20, 24, 32, 64] {
+    for head_dim4 in [4, 16, 20, 32] {
         kernels.push(reduce_kernel(head_dim4));
-        kernels.extend([1, 2, 3, 4, 6, 7, 8].map(|gqa| split_kernel(head_dim4, gqa, tier)));
+        for gqa in [1, 2, 3, 7] {
+            for rows in [1, 2, 4] {
+                let c = rows_a_workgroup(rows, gqa);
+                kernels.push(split_kernel(head_dim4, gqa, c, tier));
+                if tier.subgroups && head_dim4 % SUBGROUP_LANES == 0 {
+                    kernels.push(split_subgroup_kernel(
+                        head_dim4,
+                        gqa,
+                        c,
+                        SUBGROUP_LANES,
+                        tier,
+                    ));
+                }
+            }
+        }
     }
     kernels
 }
@@ -76,23 +128,27 @@ impl GpuOps {
             shape.heads * shape.head_dim,
             "attention: output columns"
         );
-        assert_eq!(shape.head_dim % 4, 0, "attention: heads are whole vec4s");
+        assert!(
+            shape.head_dim.is_multiple_of(4) && shape.head_dim <= 256,
+            "attention: heads are whole vec4s, at most 64"
+        );
         let max_spans = kv.shape.context.div_ceil(SPAN);
         let head_dim4 = shape.head_dim / 4;
         let gqa = shape.heads / shape.kv_heads;
-        let bytes = part_bytes(shape.heads, shape.head_dim, kv.shape.context);
-        let parts = match &self.attention_parts {
-            Some(parts) if parts.raw.size() >= bytes => parts.clone(),
-            _ => {
-                let parts = self
-                    .recorder
-                    .buffer("attention partials", bytes)
-                    .expect("attention partials are smaller than the KV cache they come from");
-                self.attention_parts = Some(parts.clone());
-                parts
-            }
+        let parts = self
+            .attention_parts
+            .clone()
+            .expect("allocated with the KV cache");
+        let rows = self.pass.rows;
+        let c = rows_a_workgroup(self.rows_a_thread(rows), gqa);
+        let report = &self.recorder.gpu.report;
+        let lanes_fit = report.subgroup_size == (SUBGROUP_LANES, SUBGROUP_LANES)
+            && head_dim4.is_multiple_of(SUBGROUP_LANES);
+        let split = if self.tier().subgroups && lanes_fit {
+            split_subgroup_kernel(head_dim4, gqa, c, SUBGROUP_LANES, self.tier())
+        } else {
+            split_kernel(head_dim4, gqa, c, self.tier())
         };
-        let split = split_kernel(head_dim4, gqa, self.tier());
         let scale = shape.scale.to_bits();
         let params = [
             shape.heads,
@@ -110,7 +166,7 @@ impl GpuOps {
             &split,
             params,
             &buffers,
-            [live_spans, shape.kv_heads, self.pass.rows],
+            [live_spans, shape.kv_heads, rows.div_ceil(c)],
         );
         let reduce = reduce_kernel(head_dim4);
         let params = [shape.heads, max_spans, 0, 0, 0, 0, 0, 0];

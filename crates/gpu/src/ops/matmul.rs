@@ -93,13 +93,10 @@ fn kernel(
     }
 }
 
-/// Outputs a thread computes for `c` rows, of an unpaired slab.
-const fn outputs_a_thread(software: bool, c: u32) -> u32 {
-    match (software, c) {
-        (true, 1 | 2) => 4,
-        // Hardware fills its lanes with outputs first.
-        _ => 2,
-    }
+/// Outputs a thread computes, of an unpaired slab: software devices decode weights slowly and have registers to spare;
+/// hardware fills its lanes with outputs first.
+const fn outputs_a_thread(software: bool) -> u32 {
+    if software { 4 } else { 2 }
 }
 
 /// Every variant that some device of this tier runs.
@@ -116,7 +113,7 @@ pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
         for epilogue in epilogues {
             for c in [1, 2, 4] {
                 for (software, workgroup) in [(true, 8), (false, 64)] {
-                    let r = outputs_a_thread(software, c);
+                    let r = outputs_a_thread(software);
                     let paired = epilogue == Epilogue::SwiGlu;
                     kernels.push(kernel(
                         format,
@@ -197,7 +194,7 @@ impl GpuOps {
     }
 
     /// Rows a thread takes in a pass. The prefill family always takes four.
-    fn rows_a_thread(&self, rows: u32) -> u32 {
+    pub(crate) fn rows_a_thread(&self, rows: u32) -> u32 {
         match (self.pass.phase, rows) {
             (Phase::Prefill, _) => 4,
             (Phase::Rows, _) if self.pad_rows => 4,
@@ -239,7 +236,7 @@ impl GpuOps {
         );
         let rows = self.pass.rows_of(out.rows);
         let c = self.rows_a_thread(rows);
-        let r = outputs_a_thread(self.recorder.gpu.report.software, c);
+        let r = outputs_a_thread(self.recorder.gpu.report.software);
         let workgroup = self.workgroup();
         let pair = if slab.paired { 2 } else { 1 };
         let kernel = kernel(
@@ -251,7 +248,7 @@ impl GpuOps {
             self.tier().subgroups,
         );
         let workgroups = slab.groups().div_ceil(workgroup / 8 * (r / pair));
-        let x_groups = workgroups.min(65_535);
+        let y_groups = workgroups.min(65_535);
         let params = [
             w.cols / 32,
             slab.groups(),
@@ -259,7 +256,7 @@ impl GpuOps {
             slab.first_output,
             out.cols,
             row_set_index(out.rows),
-            x_groups,
+            y_groups,
             0,
         ];
         let chunks = rows.div_ceil(c);
@@ -267,7 +264,7 @@ impl GpuOps {
             .map_or(self.recorder.nothing(), |bias| &bias.buffer)
             .clone();
         let buffers = [&x.buffer, &slab.quants, &slab.scales, &out.buffer, &bias];
-        let grid = [x_groups, workgroups.div_ceil(x_groups), chunks];
+        let grid = [chunks, y_groups, workgroups.div_ceil(y_groups)];
         self.recorder.counters.weight_bytes_read += slab.bytes * u64::from(chunks);
         self.recorder.dispatch(&kernel, params, &buffers, grid);
     }

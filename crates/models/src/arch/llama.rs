@@ -103,6 +103,7 @@ pub(crate) async fn load<O: Ops, S: ByteSource + ?Sized>(
     let kv_shape = KvShape {
         sequences: context.options.sequences,
         context: context_length,
+        heads: attention.heads,
         kv_heads: attention.kv_heads,
         head_dim,
     };

@@ -75,6 +75,7 @@ impl OneLayer {
                 .kv_cache(KvShape {
                     sequences: 2,
                     context: 40,
+                    heads: 2,
                     kv_heads: 2,
                     head_dim: 8,
                 })

@@ -75,6 +75,7 @@ mod tests {
         let kv = kv_cache(KvShape {
             sequences: 2,
             context: 6,
+            heads: 2,
             kv_heads: 2,
             head_dim: 8,
         });
@@ -135,6 +136,7 @@ mod tests {
         let kv = kv_cache(KvShape {
             sequences: 1,
             context: 2,
+            heads: 1,
             kv_heads: 1,
             head_dim: 4,
         });

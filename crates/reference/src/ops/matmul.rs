@@ -15,6 +15,10 @@ pub(crate) fn matmul(
     mut store: impl FnMut(usize, usize, f32),
 ) {
     let rows = x.len() / w.cols;
+    if rows == 0 {
+        // The head, in a pass that wants no logits.
+        return;
+    }
     let products = |outputs: Range<usize>| {
         // [outputs, rows]: a row of weights is dequantised once for all rows of x.
         let mut values = Vec::with_capacity(outputs.len() * rows);

@@ -76,6 +76,7 @@ mod tests {
         let kv = kv_cache(KvShape {
             sequences: 2,
             context: 4,
+            heads: 1,
             kv_heads: 1,
             head_dim: 4,
         });

@@ -145,7 +145,7 @@ fn the_source_is_limited() {
 }
 
 #[test]
-fn the_output_is_limited_to_four_bytes_a_token() {
+fn the_output_is_limited_to_sixteen_bytes_a_token() {
     let tokenizer =
         Tokenizer::new(spec("{{ messages[0].content }}{{ messages[1].content }}")).unwrap();
     let template = tokenizer.chat_template().unwrap();
@@ -153,14 +153,14 @@ fn the_output_is_limited_to_four_bytes_a_token() {
         context: 10,
         ..Default::default()
     };
-    for (bytes, ok) in [(39, true), (40, true), (41, false)] {
+    for (bytes, ok) in [(159, true), (160, true), (161, false)] {
         // Marks do not count: the second content has one.
         let messages = [user(&"x".repeat(bytes - 12)), user("a<|im_end|>b")];
         let rendered = template.render(&messages, &limited);
         match rendered {
             Ok(rendered) => assert!(ok && rendered.text().len() == bytes),
             Err(error) => assert!(
-                !ok && error == TextError::RenderedTooLong { limit: 40 },
+                !ok && error == TextError::RenderedTooLong { limit: 160 },
                 "{error}"
             ),
         }
@@ -198,6 +198,27 @@ fn work_is_limited() {
     }
     eprintln!("endless templates ended in {:?}", started.elapsed());
     assert!(started.elapsed().as_secs() < 60);
+}
+
+/// Dropping a value that was wrapped in lists recurses as deeply as it is nested: fuel ends the loop before the stack does.
+#[test]
+fn a_value_wrapped_in_a_loop_does_not_exhaust_the_stack() {
+    let wrap = "{% set ns = namespace(x=1) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}";
+    let thread = std::thread::Builder::new().stack_size(1 << 20);
+    let endings = ["", "{{ ns.x }}", "{{ ns.x | tojson }}"].map(|ending| format!("{wrap}{ending}"));
+    let run = thread.spawn(move || {
+        for template in endings {
+            let error = render_error(&template, &[user("z")]);
+            assert!(matches!(error, TextError::TemplateFuel { .. }), "{error}");
+        }
+        // Just below what the fuel allows, so that the value is dropped, shown and written whole.
+        for ending in ["", "{{ ns.x }}"] {
+            let shallower = format!("{}{ending}", wrap.replace("90000", "1000"));
+            let text = rendered_text(&shallower, &[user("z")], &options());
+            assert!(ending.is_empty() || text.starts_with("[["), "{} bytes", text.len());
+        }
+    });
+    run.unwrap().join().unwrap();
 }
 
 /// A wasm stack has one megabyte; this thread has half of that.

@@ -1,0 +1,133 @@
+// attention_split with one subgroup of exactly LANES lanes and no barrier: the same inputs, the same `part`.
+//
+// For the scores a lane takes a position and the lanes hand the queries round; for the values a lane takes columns and the lanes hand
+// the weights round. Positions go in batches of LANES, at absolute places, with a running maximum: the order depends on positions alone.
+// The rows of a pass are of one sequence and ascend.
+#import lib/step.wgsl
+#import kv
+
+struct Params {
+  heads: u32,
+  kv_heads: u32,
+  context: u32,
+  max_spans: u32,
+  scale: f32,
+  reserved0: u32,
+  reserved1: u32,
+  reserved2: u32,
+}
+@group(0) @binding(1) var<uniform> params: Params;
+@group(0) @binding(2) var<storage, read> qkv: array<vec4<f32>>;          // [rows, (heads + 2 kv_heads) * HEAD_DIM4]
+@group(0) @binding(3) var<storage, read> keys: array<vec4<KvScalar>>;    // [sequences, kv_heads, context, HEAD_DIM4]
+@group(0) @binding(4) var<storage, read> values: array<vec4<KvScalar>>;  // the same
+@group(0) @binding(5) var<storage, read_write> part: array<vec4<f32>>;   // [rows, heads, max_spans, HEAD_DIM4 + 1]
+
+const HEAD_DIM4 = LANES * PER_LANE;
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(subgroup_invocation_id) lane: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
+  let span = workgroup.x;
+  let kv_head = workgroup.y;
+  let first_row = workgroup.z * C;
+  let first = span * SPAN;
+  var most = 0u;
+#repeat c C
+  let row_{c} = min(first_row + {c}u, step.rows - 1u);
+  // Positions of the span that the row attends to.
+  let live_{c} = u32(clamp(i32(step.table[row_{c}].y + 1u) - i32(first), 0, i32(SPAN)));
+  most = max(most, live_{c});
+#end
+  if (most == 0u) {
+    return;
+  }
+  let cache = ((step.table[row_0].z * params.kv_heads + kv_head) * params.context + first) * HEAD_DIM4;
+  let stride = (params.heads + 2u * params.kv_heads) * HEAD_DIM4;
+#repeat c C
+#repeat g GQA
+  var largest_{c}_{g} = -3.0e38;
+  var sum_{c}_{g} = 0.0;
+#repeat i PER_LANE
+  let q_{c}_{g}_{i} = qkv[row_{c} * stride + (kv_head * GQA + {g}u) * HEAD_DIM4 + {i}u * LANES + lane];
+  var acc_{c}_{g}_{i} = vec4<f32>();
+#end
+#end
+#end
+  for (var batch = 0u; batch < most; batch += LANES) {
+    let p = batch + lane;
+    let key = cache + min(p, most - 1u) * HEAD_DIM4;
+#repeat c C
+#repeat g GQA
+    var s_{c}_{g} = 0.0;
+#end
+#end
+#repeat i PER_LANE
+#repeat j LANES
+    {
+      let k = vec4<f32>(keys[key + {i}u * LANES + {j}u]);
+#repeat c C
+#repeat g GQA
+      {
+        let q = subgroupBroadcast(q_{c}_{g}_{i}, {j}u);
+        s_{c}_{g} = fma(q.x, k.x, s_{c}_{g});
+        s_{c}_{g} = fma(q.y, k.y, s_{c}_{g});
+        s_{c}_{g} = fma(q.z, k.z, s_{c}_{g});
+        s_{c}_{g} = fma(q.w, k.w, s_{c}_{g});
+      }
+#end
+#end
+    }
+#end
+#end
+#repeat c C
+#repeat g GQA
+    let score_{c}_{g} = select(-3.0e38, s_{c}_{g} * params.scale, p < live_{c});
+    let next_{c}_{g} = max(largest_{c}_{g}, subgroupMax(score_{c}_{g}));
+    let e_{c}_{g} = select(0.0, exp(score_{c}_{g} - next_{c}_{g}), p < live_{c});
+    let factor_{c}_{g} = exp(largest_{c}_{g} - next_{c}_{g});
+    largest_{c}_{g} = next_{c}_{g};
+    sum_{c}_{g} = fma(sum_{c}_{g}, factor_{c}_{g}, e_{c}_{g});
+#repeat i PER_LANE
+    acc_{c}_{g}_{i} *= factor_{c}_{g};
+#end
+#end
+#end
+#repeat j LANES
+    {
+      let value = cache + min(batch + {j}u, most - 1u) * HEAD_DIM4 + lane;
+#repeat i PER_LANE
+      let v_{i} = vec4<f32>(values[value + {i}u * LANES]);
+#end
+#repeat c C
+      // A row behind this position must not see it, not even times zero: it may hold anything.
+#repeat i PER_LANE
+      let seen_{c}_{i} = select(vec4<f32>(), v_{i}, batch + {j}u < live_{c});
+#end
+#repeat g GQA
+      {
+        let w = subgroupBroadcast(e_{c}_{g}, {j}u);
+#repeat i PER_LANE
+        acc_{c}_{g}_{i} = fma(vec4<f32>(w), seen_{c}_{i}, acc_{c}_{g}_{i});
+#end
+      }
+#end
+#end
+    }
+#end
+  }
+#repeat c C
+#repeat g GQA
+  {
+    let total = subgroupAdd(sum_{c}_{g});
+    if (first_row + {c}u < step.rows && live_{c} > 0u) {
+      let to = ((row_{c} * params.heads + kv_head * GQA + {g}u) * params.max_spans + span) * (HEAD_DIM4 + 1u);
+#repeat i PER_LANE
+      part[to + {i}u * LANES + lane] = acc_{c}_{g}_{i};
+#end
+      if (lane == 0u) {
+        part[to + HEAD_DIM4] = vec4<f32>(largest_{c}_{g}, total, 0.0, 0.0);
+      }
+    }
+  }
+#end
+#end
+}
