@@ -99,6 +99,12 @@ const fn outputs_a_thread(software: bool) -> u32 {
     if software { 4 } else { 2 }
 }
 
+/// The most rows a thread carries. Eight pay where decoding weights costs most, on a software device that hands
+/// activations round a subgroup (8 rows cost 2.2 passes of one there, 2.5 in two chunks of four); elsewhere they spill.
+const fn most_rows_a_thread(software: bool, tier: Tier) -> u32 {
+    if software && tier.subgroups { 8 } else { 4 }
+}
+
 /// Every variant that some device of this tier runs.
 pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
     let epilogues = [
@@ -111,8 +117,11 @@ pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     for &format in formats {
         for epilogue in epilogues {
-            for c in [1, 2, 4] {
-                for (software, workgroup) in [(true, 8), (false, 64)] {
+            for (software, workgroup) in [(true, 8), (false, 64)] {
+                for c in [1, 2, 4, 8] {
+                    if c > most_rows_a_thread(software, tier) {
+                        continue;
+                    }
                     let r = outputs_a_thread(software);
                     let paired = epilogue == Epilogue::SwiGlu;
                     kernels.push(kernel(
@@ -193,14 +202,17 @@ impl GpuOps {
         }
     }
 
-    /// Rows a thread takes in a pass. The prefill family always takes four.
+    /// Rows a thread takes in a pass: as few as hold them all, up to what the device keeps in registers; the prefill
+    /// family, and the row family where it is padded, always take the most.
     pub(crate) fn rows_a_thread(&self, rows: u32) -> u32 {
+        let most = most_rows_a_thread(self.recorder.gpu.report.software, self.tier());
         match (self.pass.phase, rows) {
-            (Phase::Prefill, _) => 4,
-            (Phase::Rows, _) if self.pad_rows => 4,
+            (Phase::Prefill, _) => most,
+            (Phase::Rows, _) if self.pad_rows => most,
             (Phase::Rows, 1) => 1,
             (Phase::Rows, 2) => 2,
-            (Phase::Rows, _) => 4,
+            (Phase::Rows, 3 | 4) => 4,
+            (Phase::Rows, _) => most,
         }
     }
 
