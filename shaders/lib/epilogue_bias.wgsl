@@ -1,7 +1,7 @@
 // Slot `epilogue`: out = acc + bias.
 #repeat r R
 #repeat c C
-if (live_{r} && first_row + {c}u < rows) {
+if (keeps && live_{r} && first_row + {c}u < rows) {
   out[row_{c} * params.out_stride + params.out_offset + output_{r}] = acc_{r}_{c} + bias[params.out_offset + output_{r}];
 }
 #end

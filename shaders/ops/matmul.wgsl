@@ -1,8 +1,9 @@
 // out[row, o] = sum over i of w[o, i] * x[row, i]
 //
 // One thread computes R outputs for C rows in registers: weights are decoded once and used for all C. Lane l of eight owns output
-// l of a group of eight interleaved outputs, so a group's loads are contiguous. A row's sum runs over the blocks in order and over
-// a block's 32 weights in order, whatever R, C and the row count are: that is what makes rows bit-invariant.
+// l of a group of eight interleaved outputs, so a group's loads are contiguous. SPLIT threads share an output: thread s sums blocks
+// s, s + SPLIT, … in order and a block's 32 weights in order, and the slot `combine` adds the threads' sums in order. None of it
+// depends on R, C or the row count: that is what makes rows bit-invariant.
 #import lib/step.wgsl
 #import lib/silu.wgsl
 
@@ -20,6 +21,8 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> out: array<f32>; // [rows, out_stride]
 @group(0) @binding(6) var<storage, read> bias: array<f32>;      // [out_stride]
 
+var<workgroup> partial: array<f32, R * C * WORKGROUP>; // taken up by `combine` alone
+
 #import quant
 #import activations
 
@@ -33,7 +36,10 @@ fn main(
   // Chunks of rows are neighbours, so that the second finds its weights in the cache.
   let first_row = workgroup.x * C;
   let lane = local & 7u;
-  let first_group = ((workgroup.y + workgroup.z * params.grid_y) * (WORKGROUP / 8u) + (local >> 3u)) * (R / PAIR);
+  let slice = (local >> 3u) % SPLIT;
+  let tile = (local >> 3u) / SPLIT;
+  let keeps = slice == 0u;
+  let first_group = ((workgroup.y + workgroup.z * params.grid_y) * (WORKGROUP / (8u * SPLIT)) + tile) * (R / PAIR);
 #repeat r R
   let unit_{r} = min(first_group + {r/PAIR}u, params.groups - 1u);
   let group_{r} = unit_{r} + {r%PAIR}u * params.groups;
@@ -46,7 +52,7 @@ fn main(
 #repeat c C
   let row_{c} = min(first_row + {c}u, rows - 1u);
 #end
-  for (var block = 0u; block < params.blocks; block++) {
+  for (var block = slice; block < params.blocks; block += SPLIT) {
 #repeat r R
     let block_{r} = load_block(group_{r} * params.blocks + block, lane);
 #end
@@ -70,5 +76,6 @@ fn main(
     }
 #end
   }
+#import combine
 #import epilogue
 }

@@ -7,7 +7,7 @@ use foretoken_core::{
     AttentionShape, Chosen, Format, KvShape, MatrixLayout, MatrixPart, Ops, Phase, RopeStyle,
     RopeTableSpec, Row, RowSet,
 };
-use foretoken_gpu::{GpuOptions, Tier};
+use foretoken_gpu::{GpuOps, GpuOptions, MatmulShape, Tier};
 use foretoken_reference::CpuOps;
 use foretoken_tests::gpu;
 use foretoken_weights::quant::FORMATS;
@@ -52,6 +52,21 @@ impl Random {
         }
         bytes
     }
+}
+
+/// A GPU for every tier and every shape of the matmul kernels that some device takes.
+fn every_shape() -> impl Iterator<Item = (Tier, MatmulShape, GpuOps)> {
+    let shapes = Tier::ALL
+        .into_iter()
+        .flat_map(|tier| MatmulShape::all(tier).map(|shape| (tier, shape)));
+    shapes.filter_map(|(tier, shape)| {
+        let options = GpuOptions {
+            tier: Some(tier),
+            matmul: Some(shape),
+            ..GpuOptions::default()
+        };
+        Some((tier, shape, gpu::open_with(options)?))
+    })
 }
 
 fn rows(n: usize) -> Vec<Row> {
@@ -185,10 +200,7 @@ fn matmul<O: Ops>(
 #[test]
 fn matmul_of_every_format_and_epilogue() {
     let mut random = Random(1);
-    for tier in Tier::ALL {
-        let Some(mut gpu) = gpu::open(tier) else {
-            continue;
-        };
+    for (tier, shape, mut gpu) in every_shape() {
         let mut cpu = CpuOps::new();
         for &format in FORMATS {
             let cols = 256;
@@ -218,7 +230,11 @@ fn matmul_of_every_format_and_epilogue() {
                     let a = matmul(&mut gpu, usage, &parts, cols, &x, &y, phase);
                     let b = matmul(&mut cpu, usage, &parts, cols, &x, &y, phase);
                     close(
-                        &format!("{tier} {} {usage:?} {n} rows", format.name()),
+                        &format!(
+                            "{tier} split {} {} {usage:?} {n} rows",
+                            shape.split,
+                            format.name()
+                        ),
                         &a,
                         &b,
                         2e-5,
@@ -487,10 +503,7 @@ fn every_row_is_bitwise_the_same_among_1_to_16_rows() {
     let mut random = Random(10);
     let cols = 256;
     let x = random.values(16 * cols as usize);
-    for tier in Tier::ALL {
-        let Some(mut gpu) = gpu::open(tier) else {
-            continue;
-        };
+    for (tier, shape, mut gpu) in every_shape() {
         for &format in FORMATS {
             for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
                 let outputs = 96;
@@ -517,7 +530,7 @@ fn every_row_is_bitwise_the_same_among_1_to_16_rows() {
                         .all(|(a, b)| a.to_bits() == b.to_bits());
                     assert!(
                         same,
-                        "{tier} {} {usage:?}: {n} rows differ from 16",
+                        "{tier} {shape:?} {} {usage:?}: {n} rows differ from 16",
                         format.name()
                     );
                 }

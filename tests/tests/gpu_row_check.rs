@@ -4,7 +4,7 @@
 use foretoken_core::Ops;
 use foretoken_decode::check_row_invariance;
 use foretoken_gpu::composer::Overrides;
-use foretoken_gpu::{GpuOptions, SHADER_FILES, Tier};
+use foretoken_gpu::{GpuOptions, MatmulShape, SHADER_FILES, Tier};
 use foretoken_tests::golden::data_file;
 use foretoken_tests::gpu;
 use foretoken_tests::model_file::load_file;
@@ -29,7 +29,10 @@ fn cheating_matmul() -> Overrides {
 
 #[test]
 fn our_kernels_pass_on_every_tier_and_format() {
-    for tier in Tier::ALL {
+    for (tier, shape) in Tier::ALL
+        .into_iter()
+        .flat_map(|tier| MatmulShape::all(tier).map(|shape| (tier, shape)))
+    {
         for file in [
             "tiny.gguf",
             "tiny_mixed.gguf",
@@ -38,12 +41,17 @@ fn our_kernels_pass_on_every_tier_and_format() {
             "tiny_q8_0.gguf",
             "tiny_bf16.gguf",
         ] {
-            let Some(mut ops) = gpu::open(tier) else {
+            let options = GpuOptions {
+                tier: Some(tier),
+                matmul: Some(shape),
+                ..GpuOptions::default()
+            };
+            let Some(mut ops) = gpu::open_with(options) else {
                 continue;
             };
             let model = block_on(load_file(&mut ops, &data_file(file)));
             let mismatch = block_on(check_row_invariance(&mut ops, &*model)).unwrap();
-            assert_eq!(mismatch, None, "{tier} {file}");
+            assert_eq!(mismatch, None, "{tier} {shape:?} {file}");
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! - `#import lib/step.wgsl` splices a file, once; `#import quant` splices the file that fills the slot `quant`,
 //!   wherever it stands;
-//! - `#repeat r R` … `#end` repeats lines for r = 0, 1 … R − 1; `R` is a number or a constant;
+//! - `#repeat r R` … `#end` repeats lines for r = 0, 1 … R − 1; `R` is a number, a constant or an expression of them;
 //! - `{r}`, `{r/4}`, `{r%4*2+1}` inside a repetition: integers, evaluated from left to right.
 //!
 //! Every line of the result remembers the file and line it came from, so that a compiler's error names what
@@ -149,8 +149,8 @@ impl Composer<'_> {
                 let (Some(variable), Some(count)) = (words.next(), words.next()) else {
                     panic!("shaders/{file}:{number}: expected `#repeat variable count`");
                 };
-                let count = self.number(count).unwrap_or_else(|| {
-                    panic!("shaders/{file}:{number}: {count:?} is neither a number nor a constant")
+                let count = self.evaluate(count, &[]).unwrap_or_else(|| {
+                    panic!("shaders/{file}:{number}: {count:?} is no number, constant or expression of them")
                 });
                 for value in 0..count {
                     variables.push((variable.to_owned(), value));
@@ -218,11 +218,17 @@ impl Composer<'_> {
         out
     }
 
+    /// The value of an expression that begins with one of the variables or, where there are none, with a number or
+    /// a constant.
     fn evaluate(&self, expression: &str, variables: &[(String, u32)]) -> Option<u32> {
         let operator = |c: char| matches!(c, '+' | '*' | '/' | '%');
         let end = expression.find(operator).unwrap_or(expression.len());
         let name = &expression[..end];
-        let mut value = variables.iter().rev().find(|(n, _)| n == name)?.1;
+        let mut value = if variables.is_empty() {
+            self.number(name)?
+        } else {
+            variables.iter().rev().find(|(n, _)| n == name)?.1
+        };
         let mut rest = &expression[end..];
         while let Some(op) = rest.chars().next() {
             let tail = &rest[1..];

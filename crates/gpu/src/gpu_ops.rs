@@ -9,6 +9,7 @@ use foretoken_core::{
 use crate::composer::{Composed, Overrides, Target};
 use crate::counters::Counters;
 use crate::device::{AdapterReport, Device};
+use crate::matmul_shape::MatmulShape;
 use crate::matrix::GpuMatrix;
 use crate::ops::attention;
 use crate::ops::choose::{MAX_SEQUENCES, Needs, SAMPLING_BYTES};
@@ -25,6 +26,8 @@ pub struct GpuOptions {
     pub tier: Option<Tier>,
     /// Shader files that stand in for the built-in ones, by path below `shaders/`.
     pub overrides: Overrides,
+    /// Matmul kernels of another shape than the device's class takes.
+    pub matmul: Option<MatmulShape>,
     /// Split tensors at fewer bytes than the device binds.
     pub max_binding_bytes: Option<u64>,
 }
@@ -107,6 +110,7 @@ pub struct GpuOps {
     pub(crate) pass: Pass,
     pub(crate) state: Buffer,
     pub(crate) pad_rows: bool,
+    pub(crate) shape: MatmulShape,
     /// Scratch shared by all layers, grown at load.
     pub(crate) attention_parts: Option<Buffer>,
     pub(crate) choose_parts: Option<Buffer>,
@@ -129,6 +133,12 @@ impl GpuOps {
         if let Some(bytes) = options.max_binding_bytes {
             device.max_binding_bytes = device.max_binding_bytes.min(bytes);
         }
+        let shape = options
+            .matmul
+            .unwrap_or_else(|| MatmulShape::of(&device.report, device.tier));
+        shape
+            .check(device.tier)
+            .map_err(|reason| OpsError::Unavailable { reason })?;
         let mut recorder = Recorder::new(device, options.overrides, 4 * STEP_WORDS as u64);
         let state = recorder.buffer("sequence state", SEQUENCE_STATE_BYTES)?;
         let sampling = recorder.buffer("sampling", SAMPLING_BYTES)?;
@@ -149,6 +159,7 @@ impl GpuOps {
             pass,
             state,
             pad_rows: false,
+            shape,
             attention_parts: None,
             choose_parts: None,
             sampling,
@@ -169,6 +180,11 @@ impl GpuOps {
     /// The tier it runs.
     pub fn tier(&self) -> Tier {
         self.recorder.gpu.tier
+    }
+
+    /// The shape of its matmul kernels.
+    pub fn matmul_shape(&self) -> MatmulShape {
+        self.shape
     }
 
     /// What the recording layer did so far.

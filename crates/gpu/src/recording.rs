@@ -25,7 +25,7 @@ pub(crate) enum Access {
 pub(crate) struct Kernel {
     /// The op's file below `shaders/`.
     pub file: &'static str,
-    pub slots: [(&'static str, &'static str); 4],
+    pub slots: [(&'static str, &'static str); 5],
     pub constants: [(&'static str, u32); 6],
     /// Bindings 2, 3 … (0 is the row table, 1 the parameters).
     pub bindings: &'static [Access],
@@ -41,7 +41,7 @@ impl Kernel {
     pub(crate) const fn new(file: &'static str, bindings: &'static [Access]) -> Self {
         Self {
             file,
-            slots: [NO_SLOT; 4],
+            slots: [NO_SLOT; 5],
             constants: [NO_CONSTANT; 6],
             bindings,
             f16: false,

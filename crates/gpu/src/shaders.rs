@@ -8,6 +8,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("lib/activations_broadcast_arguments.wgsl", include_str!("../../../shaders/lib/activations_broadcast_arguments.wgsl")),
     ("lib/activations_direct.wgsl", include_str!("../../../shaders/lib/activations_direct.wgsl")),
     ("lib/activations_direct_arguments.wgsl", include_str!("../../../shaders/lib/activations_direct_arguments.wgsl")),
+    ("lib/combine_none.wgsl", include_str!("../../../shaders/lib/combine_none.wgsl")),
+    ("lib/combine_split.wgsl", include_str!("../../../shaders/lib/combine_split.wgsl")),
     ("lib/commit_count.wgsl", include_str!("../../../shaders/lib/commit_count.wgsl")),
     ("lib/commit_none.wgsl", include_str!("../../../shaders/lib/commit_none.wgsl")),
     ("lib/epilogue_add.wgsl", include_str!("../../../shaders/lib/epilogue_add.wgsl")),

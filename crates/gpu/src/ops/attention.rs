@@ -42,7 +42,7 @@ const fn rows_a_workgroup(rows: u32, gqa: u32) -> u32 {
 /// One kernel for any device.
 fn split_kernel(head_dim4: u32, gqa: u32, c: u32, tier: Tier) -> Kernel {
     Kernel {
-        slots: [("kv", kv_file(tier)), NO_SLOT, NO_SLOT, NO_SLOT],
+        slots: [("kv", kv_file(tier)), NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT],
         constants: [
             MAX_STEP_ROWS,
             ("HEAD_DIM4", head_dim4),
@@ -59,7 +59,7 @@ fn split_kernel(head_dim4: u32, gqa: u32, c: u32, tier: Tier) -> Kernel {
 /// One for devices whose subgroups are all of `lanes` lanes, which divide the head.
 fn split_subgroup_kernel(head_dim4: u32, gqa: u32, c: u32, lanes: u32, tier: Tier) -> Kernel {
     Kernel {
-        slots: [("kv", kv_file(tier)), NO_SLOT, NO_SLOT, NO_SLOT],
+        slots: [("kv", kv_file(tier)), NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT],
         constants: [
             MAX_STEP_ROWS,
             ("LANES", lanes),

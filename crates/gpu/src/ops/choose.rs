@@ -57,7 +57,7 @@ impl Needs {
         }
     }
 
-    const fn slots(self) -> [(&'static str, &'static str); 4] {
+    const fn slots(self) -> [(&'static str, &'static str); 5] {
         let rules = if self.rules {
             "lib/token_rules_table.wgsl"
         } else {
@@ -68,7 +68,13 @@ impl Needs {
         } else {
             "lib/noise_none.wgsl"
         };
-        [("token_rules", rules), ("noise", noise), NO_SLOT, NO_SLOT]
+        [
+            ("token_rules", rules),
+            ("noise", noise),
+            NO_SLOT,
+            NO_SLOT,
+            NO_SLOT,
+        ]
     }
 }
 
@@ -98,7 +104,7 @@ fn reduce_kernel(rules: bool) -> Kernel {
     };
     let kernel = Kernel::new("ops/choose_reduce.wgsl", REDUCE_BINDINGS);
     Kernel {
-        slots: [("commit", commit), NO_SLOT, NO_SLOT, NO_SLOT],
+        slots: [("commit", commit), NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT],
         constants: CONSTANTS,
         ..kernel
     }

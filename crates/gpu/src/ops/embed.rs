@@ -14,7 +14,13 @@ const KERNEL: Kernel = Kernel::new(
 
 fn kernel(format: Format) -> Kernel {
     Kernel {
-        slots: [("quant", quant_file(format)), NO_SLOT, NO_SLOT, NO_SLOT],
+        slots: [
+            ("quant", quant_file(format)),
+            NO_SLOT,
+            NO_SLOT,
+            NO_SLOT,
+            NO_SLOT,
+        ],
         constants: [
             MAX_STEP_ROWS,
             NO_CONSTANT,

@@ -1,12 +1,12 @@
-//! `matmul`, `matmul_add`, `matmul_swiglu`: one kernel, swapped in its format, its way to the activations and its
-//! epilogue.
+//! `matmul`, `matmul_add`, `matmul_swiglu`: one kernel, swapped in its format, its way to the activations, how threads
+//! share an output ([`MatmulShape`]) and its epilogue.
 //!
-//! The row count picks only how many rows a thread takes (C = 1, 2 or 4, chunks of four above), never how a row is
-//! summed. R, the outputs a thread computes, is bit-neutral.
+//! The row count picks only how many rows a thread takes (C), never how a row is summed.
 
 use foretoken_core::{Format, MatrixLayout, Phase};
 
 use crate::gpu_ops::{GpuActivation, GpuOps, GpuVector, row_set_index};
+use crate::matmul_shape::MatmulShape;
 use crate::matrix::{GpuMatrix, Slab};
 use crate::ops::MAX_STEP_ROWS;
 use crate::recording::{Access, Kernel};
@@ -54,15 +54,8 @@ impl Epilogue {
     }
 }
 
-fn kernel(
-    format: Format,
-    epilogue: Epilogue,
-    paired: bool,
-    (r, c): (u32, u32),
-    workgroup: u32,
-    subgroups: bool,
-) -> Kernel {
-    let (activations, arguments) = if subgroups {
+fn kernel(format: Format, epilogue: Epilogue, paired: bool, c: u32, shape: &MatmulShape) -> Kernel {
+    let (activations, arguments) = if shape.broadcast {
         (
             "lib/activations_broadcast.wgsl",
             "lib/activations_broadcast_arguments.wgsl",
@@ -73,36 +66,30 @@ fn kernel(
             "lib/activations_direct_arguments.wgsl",
         )
     };
+    let combine = if shape.split > 1 {
+        "lib/combine_split.wgsl"
+    } else {
+        "lib/combine_none.wgsl"
+    };
     Kernel {
         slots: [
             ("quant", quant_file(format)),
             ("activations", activations),
             ("activations_arguments", arguments),
+            ("combine", combine),
             ("epilogue", epilogue.file()),
         ],
         constants: [
-            ("R", r),
+            ("R", shape.outputs),
             ("C", c),
             ("PAIR", if paired { 2 } else { 1 }),
-            ("PAIRS", r / 2),
-            ("WORKGROUP", workgroup),
+            ("SPLIT", shape.split),
+            ("WORKGROUP", shape.workgroup),
             MAX_STEP_ROWS,
         ],
-        subgroups,
+        subgroups: shape.broadcast,
         ..KERNEL
     }
-}
-
-/// Outputs a thread computes, of an unpaired slab: software devices decode weights slowly and have registers to spare;
-/// hardware fills its lanes with outputs first.
-const fn outputs_a_thread(software: bool) -> u32 {
-    if software { 4 } else { 2 }
-}
-
-/// The most rows a thread carries. Eight pay where decoding weights costs most, on a software device that hands
-/// activations round a subgroup (8 rows cost 2.2 passes of one there, 2.5 in two chunks of four); elsewhere they spill.
-const fn most_rows_a_thread(software: bool, tier: Tier) -> u32 {
-    if software && tier.subgroups { 8 } else { 4 }
 }
 
 /// Every variant that some device of this tier runs.
@@ -117,21 +104,10 @@ pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     for &format in formats {
         for epilogue in epilogues {
-            for (software, workgroup) in [(true, 8), (false, 64)] {
-                for c in [1, 2, 4, 8] {
-                    if c > most_rows_a_thread(software, tier) {
-                        continue;
-                    }
-                    let r = outputs_a_thread(software);
+            for shape in MatmulShape::all(tier) {
+                for c in [1, 2, 4, 8].into_iter().filter(|c| *c <= shape.most_rows) {
                     let paired = epilogue == Epilogue::SwiGlu;
-                    kernels.push(kernel(
-                        format,
-                        epilogue,
-                        paired,
-                        (r, c),
-                        workgroup,
-                        tier.subgroups,
-                    ));
+                    kernels.push(kernel(format, epilogue, paired, c, &shape));
                 }
             }
         }
@@ -202,26 +178,11 @@ impl GpuOps {
         }
     }
 
-    /// Rows a thread takes in a pass: as few as hold them all, up to what the device keeps in registers; the prefill
-    /// family, and the row family where it is padded, always take the most.
+    /// Rows a thread takes in a pass. The prefill family, and the row family where it is padded, always take the most.
     pub(crate) fn rows_a_thread(&self, rows: u32) -> u32 {
-        let most = most_rows_a_thread(self.recorder.gpu.report.software, self.tier());
-        match (self.pass.phase, rows) {
-            (Phase::Prefill, _) => most,
-            (Phase::Rows, _) if self.pad_rows => most,
-            (Phase::Rows, 1) => 1,
-            (Phase::Rows, 2) => 2,
-            (Phase::Rows, 3 | 4) => 4,
-            (Phase::Rows, _) => most,
-        }
-    }
-
-    fn workgroup(&self) -> u32 {
-        let (smallest, _) = self.recorder.gpu.report.subgroup_size;
-        match (self.recorder.gpu.report.software, self.tier().subgroups) {
-            (true, true) => smallest,
-            (true, false) => 8,
-            (false, _) => 64,
+        match self.pass.phase {
+            Phase::Rows if !self.pad_rows => self.shape.rows_a_thread(rows),
+            _ => self.shape.most_rows,
         }
     }
 
@@ -248,18 +209,11 @@ impl GpuOps {
         );
         let rows = self.pass.rows_of(out.rows);
         let c = self.rows_a_thread(rows);
-        let r = outputs_a_thread(self.recorder.gpu.report.software);
-        let workgroup = self.workgroup();
+        let shape = self.shape;
         let pair = if slab.paired { 2 } else { 1 };
-        let kernel = kernel(
-            slab.format,
-            epilogue,
-            slab.paired,
-            (r, c),
-            workgroup,
-            self.tier().subgroups,
-        );
-        let workgroups = slab.groups().div_ceil(workgroup / 8 * (r / pair));
+        let kernel = kernel(slab.format, epilogue, slab.paired, c, &shape);
+        let groups = shape.workgroup / (8 * shape.split) * (shape.outputs / pair);
+        let workgroups = slab.groups().div_ceil(groups);
         let y_groups = workgroups.min(65_535);
         let params = [
             w.cols / 32,

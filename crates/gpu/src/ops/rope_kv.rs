@@ -37,7 +37,13 @@ fn kernel(style: RopeStyle, tier: Tier) -> Kernel {
         RopeStyle::Halves => "lib/rope_halves.wgsl",
     };
     Kernel {
-        slots: [("kv", kv_file(tier)), ("rope", style), NO_SLOT, NO_SLOT],
+        slots: [
+            ("kv", kv_file(tier)),
+            ("rope", style),
+            NO_SLOT,
+            NO_SLOT,
+            NO_SLOT,
+        ],
         f16: tier.f16,
         ..KERNEL
     }

@@ -1,0 +1,1 @@
+// Slot `combine`: SPLIT is 1, a thread has its outputs' sums.
