@@ -5,23 +5,28 @@ use foretoken_engine::response::{FinishReason, Shape};
 use foretoken_engine::{Error, Generation};
 
 use crate::args::GenerateArgs;
+use crate::colour::Painter;
 use crate::failure::Status;
 use crate::stdout;
 
 /// Runs a generation and puts it out as `args` ask: as an object, as one chunk a line, or as text with a
-/// closing line on stderr.
+/// closing line on stderr. A seed that was drawn, and mattered, is said on stderr.
 pub async fn deliver<O: Ops, S: Shape>(
-    generation: &mut Generation<'_, O, S>,
+    generation: &mut Generation<O, S>,
     args: &GenerateArgs,
 ) -> anyhow::Result<Status> {
-    match (args.json, args.stream) {
+    let status = match (args.json, args.stream) {
         (true, true) => chunks(generation).await,
         (true, false) => object(generation).await,
-        (false, _) => text(generation).await,
+        (false, _) => return text(generation, args).await,
+    }?;
+    if let Some(seed) = drawn_seed(generation, args) {
+        eprintln!("seed {seed}");
     }
+    Ok(status)
 }
 
-async fn chunks<O: Ops, S: Shape>(generation: &mut Generation<'_, O, S>) -> anyhow::Result<Status> {
+async fn chunks<O: Ops, S: Shape>(generation: &mut Generation<O, S>) -> anyhow::Result<Status> {
     loop {
         match generation.next_chunk().await {
             Ok(Some(chunk)) => stdout::json_line(&chunk)?,
@@ -31,7 +36,7 @@ async fn chunks<O: Ops, S: Shape>(generation: &mut Generation<'_, O, S>) -> anyh
     }
 }
 
-async fn object<O: Ops, S: Shape>(generation: &mut Generation<'_, O, S>) -> anyhow::Result<Status> {
+async fn object<O: Ops, S: Shape>(generation: &mut Generation<O, S>) -> anyhow::Result<Status> {
     match generation.response().await {
         Ok(response) => {
             stdout::json_line(&response)?;
@@ -45,16 +50,30 @@ async fn object<O: Ops, S: Shape>(generation: &mut Generation<'_, O, S>) -> anyh
     }
 }
 
-/// Text as it comes. The end of line that closes it is ours.
-async fn text<O: Ops, S: Shape>(generation: &mut Generation<'_, O, S>) -> anyhow::Result<Status> {
+/// Text as it comes. The ends of lines that close an answer, and lie between several, are ours.
+async fn text<O: Ops, S: Shape>(
+    generation: &mut Generation<O, S>,
+    args: &GenerateArgs,
+) -> anyhow::Result<Status> {
+    let painter = Painter::new(args.show_drafts);
+    if let Some(painter) = &painter {
+        eprintln!("{}", painter.legend());
+    }
+    let (mut choice, mut last) = (0, FinishReason::Abort);
     let ended = loop {
         match generation.next_piece().await {
-            Ok(piece) => {
-                stdout::text(&piece.text)?;
-                if let Some(finish) = piece.finish {
-                    break Ok(finish);
+            Ok(Some(piece)) => {
+                if piece.index > choice {
+                    choice = piece.index;
+                    stdout::text("\n\n")?;
                 }
+                match &painter {
+                    Some(painter) => stdout::text(&painter.paint(&piece))?,
+                    None => stdout::text(&piece.text)?,
+                }
+                last = piece.finish.unwrap_or(last);
             }
+            Ok(None) => break Ok(last),
             Err(error) => break Err(error),
         }
     };
@@ -63,7 +82,7 @@ async fn text<O: Ops, S: Shape>(generation: &mut Generation<'_, O, S>) -> anyhow
         Ok(finish) => (Status::Done, finish),
         Err(error) => (interrupted(error)?, FinishReason::Abort),
     };
-    closing_line(generation, finish);
+    closing_line(generation, finish, args);
     Ok(status)
 }
 
@@ -76,7 +95,16 @@ fn interrupted(error: Error) -> anyhow::Result<Status> {
     }
 }
 
-fn closing_line<O: Ops, S: Shape>(generation: &Generation<'_, O, S>, finish: FinishReason) {
+/// The seed, if it was drawn and the answer depends on it.
+fn drawn_seed<O: Ops, S: Shape>(generation: &Generation<O, S>, args: &GenerateArgs) -> Option<u64> {
+    (args.seed.is_none() && args.temperature != Some(0.0)).then(|| generation.seed())
+}
+
+fn closing_line<O: Ops, S: Shape>(
+    generation: &Generation<O, S>,
+    finish: FinishReason,
+    args: &GenerateArgs,
+) {
     let usage = generation.usage();
     let timing = generation.timing();
     let why = match finish {
@@ -85,6 +113,9 @@ fn closing_line<O: Ops, S: Shape>(generation: &Generation<'_, O, S>, finish: Fin
         FinishReason::Stop => "",
     };
     let mut line = format!("[{} prompt tokens", usage.prompt_tokens);
+    if usage.prompt_tokens_details.cached_tokens > 0 {
+        line += &format!(" ({} cached)", usage.prompt_tokens_details.cached_tokens);
+    }
     if let Some(first) = timing.first_token_ms {
         line += &format!(", first token after {first:.0} ms");
     }
@@ -92,11 +123,24 @@ fn closing_line<O: Ops, S: Shape>(generation: &Generation<'_, O, S>, finish: Fin
     if let Some(rate) = decode_rate(generation) {
         line += &format!(", {rate:.1} tok/s");
     }
+    if let Some(statistics) = generation.statistics()
+        && statistics.num_spec_tokens > 0
+    {
+        line += &format!(
+            "; {} of {} drafts accepted, {:.2} tokens a verify step",
+            statistics.num_accepted_draft_tokens,
+            statistics.num_draft_tokens,
+            statistics.mean_acceptance_length()
+        );
+    }
+    if let Some(seed) = drawn_seed(generation, args) {
+        line += &format!("; seed {seed}");
+    }
     eprintln!("{line}]");
 }
 
 /// Tokens a second from the first token to the latest, where there are two.
-pub fn decode_rate<O: Ops, S: Shape>(generation: &Generation<'_, O, S>) -> Option<f64> {
+pub fn decode_rate<O: Ops, S: Shape>(generation: &Generation<O, S>) -> Option<f64> {
     let timing = generation.timing();
     let elapsed = timing.last_token_ms? - timing.first_token_ms?;
     let tokens = generation.usage().completion_tokens;

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use foretoken_engine::{PrefixReuse, SpeculativeConfig, StatisticsLevel, parse_metrics_level};
+use serde_json::{Map, Number, Value};
 
 /// Runs language models on your GPU through WebGPU kernels.
 #[derive(Debug, Parser)]
@@ -63,10 +65,48 @@ pub struct ModelArgs {
     #[arg(long, value_name = "TIER")]
     pub tier: Option<String>,
 
+    /// A model that drafts: not supported by this build, which drafts with `ngram`
+    #[arg(long, value_name = "PATH|ALIAS")]
+    pub draft_model: Option<String>,
+
+    /// Drafts ahead, which makes answers faster and never other ones: an object with vLLM's names, such as
+    /// {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_min": 2, "prompt_lookup_max": 4}
+    #[arg(long, value_name = "JSON", value_parser = speculative_config)]
+    pub speculative_config: Option<SpeculativeConfig>,
+
+    /// What responses tell about drafts and their acceptance: none, summary or detailed
+    #[arg(long, value_name = "LEVEL", default_value = "none", value_parser = metrics_level)]
+    pub per_request_spec_decode_metrics: StatisticsLevel,
+
+    /// Adds timing to responses
+    #[arg(long)]
+    pub enable_per_request_metrics: bool,
+
+    /// Ends every stream with its usage
+    #[arg(long)]
+    pub enable_force_include_usage: bool,
+
+    /// What of the KV cache the next answer may take over: exact, full or off
+    #[arg(long, value_name = "MODE", default_value = "exact", value_parser = prefix_reuse)]
+    pub prefix_reuse: PrefixReuse,
+
     /// Agrees to what set-up asks. The binary itself installs nothing and never asks: it takes the
     /// option so that scripts can pass it everywhere
     #[arg(long)]
     pub yes: bool,
+}
+
+impl ModelArgs {
+    /// The same, for answers put out as `generate` asks: the closing line of one that is shown as text tells acceptance,
+    /// which somebody has to count.
+    pub fn for_answers(&self, generate: &GenerateArgs) -> Self {
+        let mut args = self.clone();
+        if !generate.json && args.speculative_config.is_some() {
+            let level = &mut args.per_request_spec_decode_metrics;
+            *level = (*level).max(StatisticsLevel::Summary);
+        }
+        args
+    }
 }
 
 /// How an answer is made and shown.
@@ -76,9 +116,54 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,
 
-    /// Only 0, which is greedy decoding: sampling is not built yet
-    #[arg(long, value_name = "T", default_value = "0", value_parser = temperature)]
-    pub temperature: f64,
+    /// 0: greedy decoding; up to 2 [default: 1]
+    #[arg(long, value_name = "T", value_parser = |text: &str| number(text, 0.0, 2.0))]
+    pub temperature: Option<f64>,
+
+    /// Chooses among the K most probable tokens; -1 or 0: among all
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    pub top_k: Option<i64>,
+
+    /// Chooses among the most probable tokens that together reach this probability
+    #[arg(long, value_name = "P", value_parser = |text: &str| number(text, 0.0, 1.0))]
+    pub top_p: Option<f64>,
+
+    /// Chooses among tokens at least this probable relative to the most probable one
+    #[arg(long, value_name = "P", value_parser = |text: &str| number(text, 0.0, 1.0))]
+    pub min_p: Option<f64>,
+
+    /// The same seed gives the same answer [default: drawn, and reported]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
+    pub seed: Option<Number>,
+
+    /// Lowers tokens that the answer has, once; -2 to 2
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = |text: &str| number(text, -2.0, 2.0))]
+    pub presence_penalty: Option<f64>,
+
+    /// Lowers tokens that the answer has, for each time; -2 to 2
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = |text: &str| number(text, -2.0, 2.0))]
+    pub frequency_penalty: Option<f64>,
+
+    /// Above 1: lowers tokens that prompt or answer have
+    #[arg(long, value_name = "X", value_parser = |text: &str| number(text, 0.0, 10.0))]
+    pub repetition_penalty: Option<f64>,
+
+    /// What to add to the logits of tokens: {"<id>": -100 to 100, …}
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub logit_bias: Option<Map<String, Value>>,
+
+    /// So many answers, 1 to 8
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub n: Option<u32>,
+
+    /// With --json: log-probabilities of each token, and of the N most probable ones, 0 to 20
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20))]
+    pub logprobs: Option<u32>,
+
+    /// Colours the answer by where its tokens came from (on a terminal; `=always` everywhere); with --json: adds
+    /// choices[].token_provenance
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    pub show_drafts: Option<Colour>,
 
     /// Ends the answer where this text would come; up to four times
     #[arg(long, value_name = "TEXT")]
@@ -144,6 +229,11 @@ pub struct CompleteArgs {
 /// `foretoken bench`.
 #[derive(Debug, Clone, Args)]
 pub struct BenchArgs {
+    /// A JSON list of {"id", "messages" or "prompt", "max_tokens"}, run greedily with and without speculation in
+    /// turn; needs --speculative-config
+    #[arg(long, value_name = "FILE", requires = "speculative_config")]
+    pub prompts: Option<PathBuf>,
+
     /// Which model, and where.
     #[command(flatten)]
     pub model: ModelArgs,
@@ -173,13 +263,44 @@ pub struct DevicesArgs {
     pub json: bool,
 }
 
-/// The one temperature there is.
-fn temperature(text: &str) -> Result<f64, String> {
+/// When an answer is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    /// Where stdout is a terminal.
+    Auto,
+    /// Always.
+    Always,
+}
+
+/// A number within a range. (The engine knows whether the ends are in.)
+fn number(text: &str, min: f64, max: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(0.0) => Ok(0.0),
-        Ok(value) if (0.0..=2.0).contains(&value) => {
-            Err("sampling is not built yet: pass --temperature 0".to_owned())
-        }
-        _ => Err("a temperature is a number within 0..=2".to_owned()),
+        Ok(value) if (min..=max).contains(&value) => Ok(value),
+        _ => Err(format!("a number within {min}..={max} is needed")),
     }
+}
+
+/// Any integer of 64 bits, signed or not.
+fn seed(text: &str) -> Result<Number, String> {
+    let unsigned = text.parse::<u64>().map(Number::from);
+    unsigned
+        .or_else(|_| text.parse::<i64>().map(Number::from))
+        .map_err(|_| "an integer of 64 bits is needed".to_owned())
+}
+
+fn json_object(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("a JSON object is needed: {error}"))
+}
+
+fn speculative_config(text: &str) -> Result<SpeculativeConfig, String> {
+    let config = Value::Object(json_object(text)?);
+    SpeculativeConfig::parse(&config).map_err(|error| error.to_string())
+}
+
+fn metrics_level(text: &str) -> Result<StatisticsLevel, String> {
+    parse_metrics_level(text).ok_or_else(|| "none, summary or detailed is needed".to_owned())
+}
+
+fn prefix_reuse(text: &str) -> Result<PrefixReuse, String> {
+    PrefixReuse::parse(text).ok_or_else(|| "exact, full or off is needed".to_owned())
 }

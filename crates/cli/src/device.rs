@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use foretoken_core::{Clock, Ops};
-use foretoken_engine::{Engine, EngineOptions, Error, RowInvariance};
+use foretoken_engine::{DeviceCounts, Engine, EngineOptions, Error, RowInvariance};
 use foretoken_gpu::{Counters, GpuOps, GpuOptions, Tier};
 use foretoken_reference::CpuOps;
 use foretoken_weights::FileSource;
@@ -80,6 +80,12 @@ pub trait Task {
 /// Opens the device that `args` name, loads the model, runs the task.
 pub async fn with_model(args: &ModelArgs, task: impl Task) -> anyhow::Result<Status> {
     let clock = Clock::start();
+    if let Some(model) = &args.draft_model {
+        return Err(invalid(format!(
+            "--draft-model {model}: this build does not support draft models: leave it out, and draft with \
+             --speculative-config '{{\"method\": \"ngram\", …}}'"
+        )));
+    }
     let file = model_file::resolve(&args.model)?;
     // Opened before the device: a wrong path should not wait for a driver.
     let source = FileSource::open(&file).map_err(Error::from)?;
@@ -133,6 +139,11 @@ async fn load<O: Device>(
             ops.tier_name()
         ),
         check_row_invariance: O::HAS_KERNELS,
+        speculative_config: args.speculative_config,
+        per_request_spec_decode_metrics: args.per_request_spec_decode_metrics,
+        enable_per_request_metrics: args.enable_per_request_metrics,
+        enable_force_include_usage: args.enable_force_include_usage,
+        prefix_reuse: args.prefix_reuse,
     };
     let engine = {
         let bar = LoadBar::new(&name);
@@ -141,8 +152,24 @@ async fn load<O: Device>(
     if let RowInvariance::Broken { mismatch } = engine.row_invariance() {
         eprintln!("warning: on this device a row's bits depend on the rows around it ({mismatch})");
     }
+    if let Some(reason) = engine.speculation().reason {
+        eprintln!("warning: speculation is off: {reason}");
+    }
+    if O::HAS_KERNELS {
+        engine.count_with(device_counts::<O>);
+    }
     Ok(Loaded {
         engine,
         load_ms: clock.elapsed_ms(),
     })
+}
+
+/// The counts that a response tells.
+fn device_counts<O: Device>(ops: &O) -> DeviceCounts {
+    let counters = ops.counters().unwrap_or_default();
+    DeviceCounts {
+        dispatches: counters.dispatches,
+        submits: counters.submits,
+        readbacks: counters.syncs,
+    }
 }

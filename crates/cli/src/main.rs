@@ -2,6 +2,7 @@
 
 mod answer;
 mod args;
+mod colour;
 mod commands;
 mod device;
 mod failure;

@@ -120,6 +120,8 @@ fn completes_and_streams_the_same() {
         "The keeper",
         "--max-tokens",
         "8",
+        "--temperature",
+        "0",
         "--return-token-ids",
         "--json",
     ];
@@ -141,7 +143,15 @@ fn completes_and_streams_the_same() {
     assert_eq!(whole["choices"][0]["text"], text);
     assert_eq!(tokens, ids);
 
-    let plain = tiny(&["complete", "--prompt", "The keeper", "--max-tokens", "8"]);
+    let plain = tiny(&[
+        "complete",
+        "--prompt",
+        "The keeper",
+        "--max-tokens",
+        "8",
+        "--temperature",
+        "0",
+    ]);
     assert_eq!((plain.code, plain.stdout), (Some(0), format!("{text}\n")));
     assert!(
         plain.stderr.contains("8 tokens") && plain.stderr.contains("tok/s"),
@@ -161,6 +171,8 @@ fn a_prompt_comes_as_an_argument_a_file_a_pipe_or_messages() {
             "cpu",
             "--max-tokens",
             "6",
+            "--temperature",
+            "0",
             "--json",
         ];
         let output = run_with_input(&[&fixed[..], args].concat(), input.as_bytes());
@@ -178,7 +190,13 @@ fn a_prompt_comes_as_an_argument_a_file_a_pipe_or_messages() {
 
     let file = write_file("prompt.txt", b"The keeper");
     let complete = |args: &[&str]| {
-        let output = tiny(&[&["complete", "--max-tokens", "4", "--json"], args].concat());
+        let output = tiny(
+            &[
+                &["complete", "--max-tokens", "4", "--seed", "1", "--json"],
+                args,
+            ]
+            .concat(),
+        );
         output.json()["choices"].clone()
     };
     assert_eq!(
@@ -195,6 +213,8 @@ fn stop_can_be_repeated() {
         "The keeper",
         "--max-tokens",
         "12",
+        "--temperature",
+        "0",
         "--json",
     ])
     .json();
@@ -205,6 +225,8 @@ fn stop_can_be_repeated() {
         "--prompt",
         "The keeper",
         "--json",
+        "--temperature",
+        "0",
         "--stop",
         "\u{1F600}",
         "--stop",
@@ -269,9 +291,32 @@ fn wrong_usage_is_two() {
     run(&["chat", "--max-tokens", "0", "x"]).assert_error(2, &["--max-tokens"]);
     run(&["chat", "--max-tokens", "many", "x"]).assert_error(2, &["--max-tokens"]);
     run(&["chat", "--context-length", "0", "x"]).assert_error(2, &["--context-length"]);
-    run(&["chat", "--temperature", "0.8", "x"]).assert_error(2, &["sampling is not built yet"]);
+    run(&["chat", "--temperature", "2.5", "x"]).assert_error(2, &["--temperature", "0..=2"]);
     run(&["chat", "--temperature", "NaN", "x"]).assert_error(2, &["--temperature"]);
-    run(&["chat", "--top-k", "5", "x"]).assert_error(2, &["--top-k"]);
+    run(&["chat", "--top-k", "many", "x"]).assert_error(2, &["--top-k"]);
+    run(&["chat", "--presence-penalty", "-2.1", "x"]).assert_error(2, &["--presence-penalty"]);
+    run(&["chat", "--seed", "1.5", "x"]).assert_error(2, &["--seed", "64 bits"]);
+    run(&["chat", "--n", "9", "x"]).assert_error(2, &["--n"]);
+    run(&["chat", "--logprobs", "21", "x"]).assert_error(2, &["--logprobs"]);
+    run(&["chat", "--logit-bias", "[1]", "x"]).assert_error(2, &["--logit-bias", "object"]);
+    run(&["chat", "--prefix-reuse", "some", "x"]).assert_error(2, &["--prefix-reuse", "exact"]);
+    run(&["chat", "--per-request-spec-decode-metrics", "all", "x"]).assert_error(2, &["summary"]);
+    for (config, word) in [
+        ("{", "JSON"),
+        ("{\"method\": \"suffix\"}", "speculative_config.method"),
+        (
+            "{\"method\": \"ngram\", \"num_speculative_tokens\": 16}",
+            "speculative_config.num_speculative_tokens",
+        ),
+        (
+            "{\"method\": \"ngram\", \"num_speculative_tokens\": 1, \"k\": 1}",
+            "speculative_config.k",
+        ),
+    ] {
+        run(&["chat", "--speculative-config", config, "x"])
+            .assert_error(2, &["--speculative-config", word]);
+    }
+    run(&["bench", "--prompts", "x.json"]).assert_error(2, &["--speculative-config"]);
     run(&["inspect"]).assert_error(2, &["MODEL"]);
     let help = run(&["chat", "--help"]);
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
@@ -402,6 +447,331 @@ fn bench_reports_what_it_measured() {
     assert!(
         report.get("counters").is_none(),
         "the reference counts nothing"
+    );
+}
+
+/// Drafts that a model which repeats itself accepts.
+const SPECULATIVE: [&str; 4] = [
+    "--speculative-config",
+    r#"{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 1, "prompt_lookup_max": 3}"#,
+    "--frequency-penalty",
+    "-2",
+];
+
+#[test]
+fn speculation_changes_no_text_and_is_told_of() {
+    let complete = [
+        "complete",
+        "--prompt",
+        "The keeper",
+        "--max-tokens",
+        "40",
+        "--seed",
+        "7",
+    ];
+    let plain = tiny(&[&complete[..], &["--frequency-penalty", "-2"]].concat());
+    assert_eq!(plain.code, Some(0), "{}", plain.stderr);
+    assert!(!plain.stderr.contains("drafts"), "{}", plain.stderr);
+    let drafted = tiny(&[&complete[..], &SPECULATIVE].concat());
+    assert_eq!(drafted.stdout, plain.stdout);
+    assert!(
+        drafted.stderr.contains("drafts accepted")
+            && drafted.stderr.contains("tokens a verify step")
+            && drafted.stderr.contains("tok/s"),
+        "{}",
+        drafted.stderr
+    );
+
+    let details = [
+        "--json",
+        "--per-request-spec-decode-metrics",
+        "detailed",
+        "--enable-per-request-metrics",
+        "--logprobs",
+        "2",
+    ];
+    let whole = tiny(&[&complete[..], &SPECULATIVE, &details].concat()).json();
+    assert_eq!(
+        format!("{}\n", whole["choices"][0]["text"].as_str().unwrap()),
+        plain.stdout
+    );
+    let metrics = &whole["metrics"];
+    assert!(metrics["speculative_decoding"]["num_draft_tokens"].as_u64() > Some(0));
+    assert_eq!(metrics["foretoken"]["seed"], 7);
+    assert!(metrics["tokens_per_second"].is_f64());
+    let logprobs = &whole["choices"][0]["logprobs"];
+    assert_eq!(logprobs["token_logprobs"].as_array().unwrap().len(), 40);
+}
+
+#[test]
+fn drafts_are_shown_in_colours_where_they_can_be_seen() {
+    let complete = [
+        "complete",
+        "--prompt",
+        "The keeper",
+        "--max-tokens",
+        "40",
+        "--temperature",
+        "0",
+    ];
+    let plain = tiny(&[&complete[..], &SPECULATIVE].concat());
+    let piped = tiny(&[&complete[..], &SPECULATIVE, &["--show-drafts"]].concat());
+    assert_eq!(piped.stdout, plain.stdout, "no colours into a pipe");
+    let coloured = tiny(&[&complete[..], &SPECULATIVE, &["--show-drafts=always"]].concat());
+    let mut text = String::new();
+    for part in coloured.stdout.split('\u{1b}') {
+        text += part.split_once('m').map_or(
+            part,
+            |(code, rest)| {
+                if code.starts_with('[') { rest } else { part }
+            },
+        );
+    }
+    assert_eq!(text, plain.stdout);
+    assert!(coloured.stdout.contains("\u{1b}[32m"), "accepted drafts");
+    assert!(
+        coloured.stderr.contains("draft accepted"),
+        "the legend: {}",
+        coloured.stderr
+    );
+    let json = tiny(&[&complete[..], &SPECULATIVE, &["--show-drafts", "--json"]].concat()).json();
+    assert_eq!(json["choices"][0]["token_provenance"][0], "prefill");
+}
+
+#[test]
+fn a_drawn_seed_is_said_and_gives_the_answer_again() {
+    let complete = ["complete", "--prompt", "The keeper", "--max-tokens", "12"];
+    let drawn = tiny(&complete);
+    let seed = drawn.stderr.split("seed ").nth(1).expect("it is said");
+    let seed = seed.trim_end().trim_end_matches(']');
+    let again = tiny(&[&complete[..], &["--seed", seed]].concat());
+    assert_eq!(again.stdout, drawn.stdout);
+    assert!(!again.stderr.contains("seed"), "{}", again.stderr);
+    let json = tiny(&[&complete[..], &["--json"]].concat());
+    assert!(json.stderr.starts_with("seed "), "{}", json.stderr);
+    assert_eq!(json.json()["object"], "text_completion");
+    let other = tiny(&[&complete[..], &["--seed", "-1"]].concat());
+    assert_ne!(other.stdout, drawn.stdout);
+}
+
+#[test]
+fn every_sampling_option_reaches_the_engine() {
+    let choose = |args: &[&str]| {
+        let fixed = [
+            "complete",
+            "--prompt",
+            "The keeper",
+            "--max-tokens",
+            "12",
+            "--seed",
+            "3",
+            "--json",
+            "--return-token-ids",
+        ];
+        let output = tiny(&[&fixed[..], args].concat());
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        output.json()["choices"].clone()
+    };
+    let (free, greedy) = (choose(&[]), choose(&["--temperature", "0"]));
+    assert_ne!(free, greedy);
+    for args in [
+        ["--top-k", "1"],
+        ["--top-p", "0.000001"],
+        ["--min-p", "1"],
+        ["--temperature", "0.000001"],
+    ] {
+        assert_eq!(choose(&args), greedy, "{args:?}");
+    }
+    assert_eq!(
+        choose(&["--top-k", "-1", "--top-p", "1", "--min-p", "0"]),
+        free
+    );
+    for args in [
+        ["--presence-penalty", "-2"],
+        ["--frequency-penalty", "-2"],
+        ["--repetition-penalty", "0.5"],
+        ["--logit-bias", "{\"100\": 100}"],
+    ] {
+        assert_ne!(choose(&args), free, "{args:?}");
+    }
+    let three = choose(&["--n", "3"]);
+    assert_eq!(three.as_array().unwrap().len(), 3);
+    assert_eq!(three[0], free[0]);
+    let text = tiny(&[
+        "complete",
+        "--prompt",
+        "a",
+        "--max-tokens",
+        "3",
+        "--temperature",
+        "0",
+        "--n",
+        "2",
+    ]);
+    let (first, second) = text.stdout.split_once("\n\n").expect("two answers");
+    assert_eq!(first, second.trim_end_matches('\n'));
+    let output = tiny(&["chat", "--draft-model", "tiny", "x"]);
+    output.assert_error(1, &["--draft-model", "ngram"]);
+}
+
+#[test]
+fn bench_compares_plain_and_speculative_runs() {
+    let prompts = write_file(
+        "prompts.json",
+        br#"[{"id": "repeats", "prompt": "The keeper the keeper the keeper the", "max_tokens": 30},
+            {"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "x"}], "max_tokens": 2}]"#,
+    );
+    let args = ["bench", "--json", "--prompts", path_str(&prompts)];
+    let report = tiny(&[&args[..], &SPECULATIVE[..2]].concat()).json();
+    let cost = report["verify_cost"].as_object().unwrap();
+    assert_eq!(cost.keys().collect::<Vec<_>>(), ["1", "2", "4", "8"]);
+    assert_eq!(cost["1"], 1.0);
+    let entries = report["speculative"].as_array().unwrap();
+    assert_eq!(entries.len(), 2);
+    assert_eq!(entries[0]["prompt"], "repeats");
+    for entry in entries {
+        assert_eq!(entry["outputs_equal"], true);
+        let verified = entry["speculative_decoding"]["num_draft_tokens"].as_u64() > Some(0);
+        assert_eq!(entry.get("speedup").is_some(), verified, "{entry}");
+        assert_eq!(entry.get("predicted_speedup").is_some(), verified);
+    }
+    assert!(entries[0].get("speedup").is_some());
+
+    let bad = |content: &[u8], word: &str| {
+        let file = write_file(&format!("prompts-{}.json", content.len()), content);
+        let args = ["bench", "--prompts", path_str(&file)];
+        tiny(&[&args[..], &SPECULATIVE[..2]].concat()).assert_error(1, &[word]);
+    };
+    bad(b"{}", "list");
+    bad(b"[]", "no prompt");
+    bad(b"[{}]", "entry 0");
+    bad(br#"[{"prompt": "x", "tokens": 1}]"#, "tokens");
+    bad(br#"[{"prompt": "x", "max_tokens": 0}]"#, "max_tokens");
+}
+
+/// The interactive chat wants a terminal; `script` of util-linux is one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_conversation_keeps_its_history_until_reset() {
+    let command = format!(
+        "{} chat --model tiny --device cpu --max-tokens 4 --temperature 0 --system s",
+        env!("CARGO_BIN_EXE_foretoken")
+    );
+    let child = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env("FORETOKEN_MODELS", DATA)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        // Not `eprintln!`, which the test harness would keep to itself.
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: there is no `script`, so no terminal"
+        );
+        return;
+    };
+    let mut input = child.stdin.take().unwrap();
+    for line in ["hi\n", "/bogus\n", "hi\n", "/reset\n", "hi\n", "/quit\n"] {
+        // What is typed while an answer is made waits in the terminal.
+        input.write_all(line.as_bytes()).unwrap();
+    }
+    let output = finish(child);
+    drop(input);
+    assert_eq!(output.code, Some(0), "{}", output.stdout);
+    assert!(
+        output.stdout.contains("no command \"/bogus\""),
+        "{}",
+        output.stdout
+    );
+    let prompts: Vec<&str> = output
+        .stdout
+        .split('[')
+        .filter_map(|part| part.split_once(" prompt tokens").map(|(count, _)| count))
+        .collect();
+    let [first, second, third] = prompts[..] else {
+        panic!("three answers: {}", output.stdout);
+    };
+    assert!(second.parse::<u32>().unwrap() > first.parse::<u32>().unwrap());
+    assert_eq!(third, first, "after /reset");
+}
+
+/// Wants a model that takes its time.
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_stops_an_answer_and_keeps_it() {
+    let models = std::env::var_os("FORETOKEN_MODELS").map(PathBuf::from);
+    let models = models
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/foretoken/models")));
+    let model = models.unwrap_or_default().join("smollm2-135m.gguf");
+    let command = format!(
+        "{} chat --model {} --device cpu --temperature 0 --max-tokens 2000",
+        env!("CARGO_BIN_EXE_foretoken"),
+        model.display()
+    );
+    let script = model.is_file().then(|| {
+        Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    });
+    let Some(Ok(mut child)) = script else {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: {} or `script` is missing",
+            model.display()
+        );
+        return;
+    };
+    let mut input = child.stdin.take().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // What it has put out so far, read as it comes.
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(read @ 1..) = stdout.read(&mut bytes) {
+            if sender.send(bytes[..read].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    let mut shown = String::new();
+    let mut wait_for = |from: usize, what: &str| -> usize {
+        let start = Instant::now();
+        loop {
+            if let Some(at) = shown.get(from..).and_then(|rest| rest.find(what)) {
+                return from + at + what.len();
+            }
+            assert!(start.elapsed() < LIMIT, "no {what:?} in {shown:?}");
+            if let Ok(bytes) = receiver.recv_timeout(Duration::from_secs(1)) {
+                shown += &String::from_utf8_lossy(&bytes);
+            }
+        }
+    };
+    let asked = wait_for(0, "> ");
+    input.write_all(b"Count from 1 to 1000.\n").unwrap();
+    let answered = wait_for(asked, " 2");
+    input.write_all(b"\x03").unwrap();
+    let stopped = wait_for(answered, ", interrupted");
+    input.write_all(b"Go on.\n").unwrap();
+    let again = wait_for(stopped, "1");
+    input.write_all(b"\x03").unwrap();
+    let end = wait_for(again, "]");
+    input.write_all(b"/quit\n").unwrap();
+    let output = finish(child);
+    assert_eq!(output.code, Some(0));
+    let count = |text: &str| -> u32 {
+        let (before, _) = text.split_once(" prompt tokens").expect("a closing line");
+        let digits = before.rsplit('[').next().unwrap_or_default();
+        digits.parse().unwrap()
+    };
+    let (first, second) = (count(&shown[..stopped]), count(&shown[stopped..end]));
+    assert!(
+        second > first + 10,
+        "the answer so far is kept: {first}, {second}"
     );
 }
 

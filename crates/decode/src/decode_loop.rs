@@ -1,20 +1,18 @@
 //! The loop that yields committed blocks of tokens.
 
-use foretoken_core::{Chosen, LanguageModel, Ops, Phase, TokenId};
+use foretoken_core::{Clock, LanguageModel, Ops, Phase, Row, TokenId};
 
+use crate::choices::{Choices, read_choices};
+use crate::prefill::{check_prompt, run_prompt};
 use crate::sequence::position;
-use crate::{AbortSignal, DecodeError, FinishReason, Sequence, StopConditions, prefill};
+use crate::{
+    AbortSignal, AcceptanceEstimate, AcceptanceStatistics, AggregateCounters, Block, DecodeError,
+    DecodeOptions, FinishReason, MAX_SPECULATIVE_TOKENS, Sequence, StatisticsLevel,
+    TokenProvenance,
+};
 
-/// What one step committed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
-    /// The tokens, in order; the token that ended the answer is the last one.
-    pub tokens: Vec<TokenId>,
-    /// Why the answer ended, if it did.
-    pub finish: Option<FinishReason>,
-}
-
-/// One answer in the making. The first step runs the prompt, every further one decodes.
+/// One answer in the making. The first step runs the prompt; every further one decodes: it drafts, verifies the
+/// drafts in one pass behind the last committed token, and commits what the target chose.
 ///
 /// The loop owns the state, not the device: ops and model come with each step, so that whoever holds
 /// several loops can interleave them.
@@ -22,21 +20,35 @@ pub struct Block {
 pub struct DecodeLoop {
     sequence: Sequence,
     prompt_len: usize,
-    stop: StopConditions,
+    options: DecodeOptions,
     abort: AbortSignal,
     finish: Option<FinishReason>,
+    statistics: Option<Box<AcceptanceStatistics>>,
+    counters: AggregateCounters,
+    /// Where the latest block began, in tokens of the answer, and how many accepted drafts it began with.
+    latest: (usize, usize),
 }
 
 impl DecodeLoop {
     /// Starts an answer after the committed tokens of `sequence`.
-    pub fn new(sequence: Sequence, stop: StopConditions, abort: AbortSignal) -> Self {
-        let prompt_len = sequence.tokens().len();
+    pub fn new(sequence: Sequence, mut options: DecodeOptions, abort: AbortSignal) -> Self {
+        options.num_speculative_tokens = match options.drafter {
+            Some(_) => options.num_speculative_tokens.min(MAX_SPECULATIVE_TOKENS),
+            None => 0,
+        };
         Self {
+            prompt_len: sequence.tokens().len(),
             sequence,
-            prompt_len,
-            stop,
+            statistics: AcceptanceStatistics::new(
+                options.statistics,
+                options.num_speculative_tokens,
+            )
+            .map(Box::new),
+            options,
             abort,
             finish: None,
+            counters: AggregateCounters::default(),
+            latest: (0, 0),
         }
     }
 
@@ -55,10 +67,27 @@ impl DecodeLoop {
         self.finish
     }
 
+    /// What was counted so far; `None` at [`StatisticsLevel::None`].
+    pub fn statistics(&self) -> Option<&AcceptanceStatistics> {
+        self.statistics.as_deref()
+    }
+
+    /// What adaptive speculation learnt of acceptance so far; `None` where it is off.
+    pub fn acceptance_estimate(&self) -> Option<&AcceptanceEstimate> {
+        let adaptive = self.options.adaptive.as_ref()?;
+        Some(adaptive.estimate())
+    }
+
+    /// Takes what was counted since the last call, at any level: to be added to the totals of all requests.
+    pub fn take_counters(&mut self) -> AggregateCounters {
+        std::mem::take(&mut self.counters)
+    }
+
     /// Commits the next block. After the end of the answer: an empty block with the same reason.
     ///
     /// # Errors
-    /// See [`DecodeError`]; the sequence keeps what was committed before.
+    /// See [`DecodeError`]; the sequence keeps what was committed before. An answer whose step was dropped before it
+    /// was ready cannot go on: the device may have counted tokens that were never read.
     pub async fn step<O: Ops>(
         &mut self,
         ops: &mut O,
@@ -66,58 +95,168 @@ impl DecodeLoop {
     ) -> Result<Block, DecodeError> {
         if self.finish.is_some() {
             return Ok(Block {
-                tokens: Vec::new(),
                 finish: self.finish,
+                ..Block::default()
             });
         }
         if self.abort.is_aborted() {
             return Err(DecodeError::Aborted);
         }
-        let chosen = if self.generated().is_empty() {
-            vec![prefill(ops, model, &mut self.sequence, &self.abort).await?]
-        } else {
-            self.decode(ops, model).await?
-        };
-        Ok(self.commit(&chosen))
+        if self.generated().is_empty() {
+            let choices = self.prefill(ops, model).await?;
+            let mut block = self.commit(choices);
+            if self.options.provenance {
+                block.provenance.push(TokenProvenance::Prefill);
+            }
+            return Ok(block);
+        }
+        let drafts = self.draft(model);
+        let clock = self.start_clock();
+        let choices = self.verify(ops, model, &drafts).await?;
+        let accepted = choices.accepted;
+        let pass_ms = elapsed_ms(clock);
+        if let Some(statistics) = detailed(&mut self.statistics) {
+            statistics.verify_time_ms += pass_ms;
+        }
+        if let Some(adaptive) = &mut self.options.adaptive {
+            adaptive.record_step(drafts.len(), accepted, pass_ms);
+        }
+        self.counters.record_step(drafts.len(), accepted);
+        if let Some(statistics) = &mut self.statistics {
+            statistics.record_step(drafts.len(), accepted);
+        }
+        let mut block = self.commit(choices);
+        if self.options.provenance {
+            block.provenance = (0..block.tokens.len())
+                .map(|i| TokenProvenance::of(i, accepted, drafts.len()))
+                .collect();
+        }
+        Ok(block)
     }
 
-    /// One pass of the row family over the tokens that the KV cache lacks: the last one.
-    async fn decode<O: Ops>(
+    /// Tells device and drafter what begins, and runs the prompt.
+    async fn prefill<O: Ops>(
         &mut self,
         ops: &mut O,
         model: &dyn LanguageModel<O>,
-    ) -> Result<Vec<TokenId>, DecodeError> {
+    ) -> Result<Choices, DecodeError> {
+        let prompt = self.sequence.tokens();
+        check_prompt(model, prompt)?;
+        let vocab = model.config().vocab_size;
+        let sampling = &mut self.options.sampling;
+        sampling.stop_ids.retain(|&token| token < vocab);
+        sampling.logit_bias.retain(|&(token, _)| token < vocab);
+        ops.set_sampling(self.sequence.slot(), sampling, prompt, vocab)?;
+        if let Some(drafter) = &mut self.options.drafter {
+            drafter.start(prompt);
+        }
+        let logprobs = self.options.logprobs;
+        run_prompt(ops, model, &mut self.sequence, &self.abort, logprobs).await
+    }
+
+    /// Tokens to verify after the last committed one, all of the vocabulary. They end with the context, because
+    /// each takes a position of the KV cache; `max_tokens` does not cut them.
+    fn draft<O: Ops>(&mut self, model: &dyn LanguageModel<O>) -> Vec<TokenId> {
+        let context = (model.context_length() as usize).min(self.options.stop.context);
+        let room = context.saturating_sub(self.sequence.tokens().len());
+        let ceiling = self.options.num_speculative_tokens.min(room);
+        let k = match &mut self.options.adaptive {
+            Some(adaptive) => adaptive.next_k(ceiling),
+            None => ceiling,
+        };
+        let clock = self.start_clock();
+        let Some(drafter) = self.options.drafter.as_mut().filter(|_| k > 0) else {
+            return Vec::new();
+        };
+        let mut drafts = drafter.propose(k);
+        let draft_ms = elapsed_ms(clock);
+        if let Some(statistics) = &mut self.statistics {
+            statistics.num_proposed_tokens += drafts.len() as u64;
+        }
+        if let Some(statistics) = detailed(&mut self.statistics) {
+            statistics.draft_time_ms += draft_ms;
+        }
+        if let Some(adaptive) = &self.options.adaptive {
+            adaptive.record_draft(drafts.len(), draft_ms);
+        }
+        drafts.truncate(k);
+        let vocab = model.config().vocab_size;
+        if let Some(bad) = drafts.iter().position(|&token| token >= vocab) {
+            drafts.truncate(bad);
+        }
+        drafts
+    }
+
+    /// One pass of the row family over the token that the KV cache lacks, the last one, and the drafts after it.
+    async fn verify<O: Ops>(
+        &mut self,
+        ops: &mut O,
+        model: &dyn LanguageModel<O>,
+        drafts: &[TokenId],
+    ) -> Result<Choices, DecodeError> {
         let (from, to) = (self.sequence.kv_len(), self.sequence.tokens().len());
         debug_assert_eq!(
             from + 1,
             to,
             "between steps only the last token is missing in the KV cache"
         );
-        let rows = self.sequence.rows(from, to);
+        let mut rows = self.sequence.rows(from, to);
+        rows.extend(drafts.iter().enumerate().map(|(i, &token)| Row {
+            token,
+            position: position(to + i),
+            sequence: self.sequence.slot(),
+        }));
         ops.begin(Phase::Rows, &rows, rows.len());
         let logits = model.forward(ops);
         ops.choose(logits);
+        if let Some(top) = self.options.logprobs {
+            ops.logprobs(logits, top);
+        }
         ops.submit()?;
-        let chosen = read_tokens(ops, model, from, rows.len()).await?;
+        let waiting = self.start_clock();
+        let choices =
+            read_choices(ops, model, from, drafts, self.options.logprobs.is_some()).await?;
+        if let Some(statistics) = detailed(&mut self.statistics) {
+            statistics.sync_time_ms += elapsed_ms(waiting);
+        }
+        // What the cache holds for drafts that were not accepted needs no roll-back: the next pass overwrites it.
         self.sequence.set_kv_len(to);
-        Ok(chosen)
+        Ok(choices)
     }
 
     /// Commits the target's tokens up to the first that ends the answer.
-    fn commit(&mut self, chosen: &[TokenId]) -> Block {
+    fn commit(&mut self, choices: Choices) -> Block {
+        let Choices {
+            mut tokens,
+            mut logprobs,
+            accepted,
+        } = choices;
         let (generated, total) = (self.generated().len(), self.sequence.tokens().len());
-        let mut kept = chosen.len();
-        for (i, &token) in chosen.iter().enumerate() {
-            self.finish = self.stop.finish(token, generated + i + 1, total + i + 1);
+        for (i, &token) in tokens.iter().enumerate() {
+            self.finish = self
+                .options
+                .stop
+                .finish(token, generated + i + 1, total + i + 1);
             if self.finish.is_some() {
-                kept = i + 1;
+                tokens.truncate(i + 1);
+                logprobs.truncate(i + 1);
                 break;
             }
         }
-        let tokens = chosen[..kept].to_vec();
         self.sequence.commit(&tokens);
+        // The last one's keys and values are written by the next pass; those of accepted drafts are there.
+        self.sequence.set_kv_len(total + tokens.len() - 1);
+        if let Some(drafter) = &mut self.options.drafter {
+            drafter.committed(&tokens);
+        }
+        self.latest = (generated, accepted);
+        if let Some(statistics) = &mut self.statistics {
+            statistics.emitted_from_drafts += accepted.min(tokens.len()) as u64;
+        }
         Block {
             tokens,
+            provenance: Vec::new(),
+            logprobs,
             finish: self.finish,
         }
     }
@@ -126,47 +265,45 @@ impl DecodeLoop {
     /// string: later tokens of the block are taken back, and the reason becomes
     /// [`FinishReason::Stop`].
     pub fn stop_after(&mut self, generated: usize) {
+        let (first, accepted) = self.latest;
+        let before = self.generated().len();
+        if let Some(statistics) = &mut self.statistics {
+            let drafts_of = |len: usize| accepted.min(len.saturating_sub(first)) as u64;
+            statistics.emitted_from_drafts -= drafts_of(before) - drafts_of(generated.min(before));
+        }
         self.sequence.truncate(self.prompt_len + generated);
+        // As plain decoding leaves it: it would have stopped before running this token.
+        let len = self.sequence.tokens().len();
+        self.sequence
+            .set_kv_len(self.sequence.kv_len().min(len.saturating_sub(1)));
         self.finish = Some(FinishReason::Stop);
+    }
+
+    /// Time is measured only for the most detailed statistics, or to choose k by it.
+    fn start_clock(&self) -> Option<Clock> {
+        let statistics = self.statistics.as_ref();
+        let detailed = statistics.is_some_and(|s| s.level() == StatisticsLevel::Detailed);
+        (detailed || self.options.adaptive.is_some()).then(Clock::start)
     }
 }
 
-/// Waits for the device and returns the tokens chosen for `rows` rows, the first of which stands at
-/// index `first` of its sequence.
-pub(crate) async fn read_tokens<O: Ops>(
-    ops: &mut O,
-    model: &dyn LanguageModel<O>,
-    first: usize,
-    rows: usize,
-) -> Result<Vec<TokenId>, DecodeError> {
-    let chosen = ops.read_chosen().await?;
-    if chosen.len() != rows {
-        return Err(DecodeError::ChosenRows {
-            chosen: chosen.len(),
-            expected: rows,
-        });
-    }
-    let vocab = model.config().vocab_size;
-    chosen
-        .into_iter()
-        .enumerate()
-        .map(|(i, chosen)| match chosen {
-            Chosen::Token(token) if token < vocab => Ok(token),
-            Chosen::Token(token) => Err(DecodeError::TokenOutOfVocabulary {
-                token,
-                position: (first + i + 1) as u64,
-                vocab,
-            }),
-            Chosen::NonFinite => Err(DecodeError::NonFinite {
-                position: position(first + i),
-            }),
-        })
-        .collect()
+/// The statistics, where they have times.
+fn detailed(
+    statistics: &mut Option<Box<AcceptanceStatistics>>,
+) -> Option<&mut AcceptanceStatistics> {
+    statistics
+        .as_deref_mut()
+        .filter(|statistics| statistics.level() == StatisticsLevel::Detailed)
+}
+
+fn elapsed_ms(clock: Option<Clock>) -> f64 {
+    clock.map_or(0.0, |clock| clock.elapsed_ms())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StopConditions;
 
     /// Commits one block of a verify pass after a prompt of four tokens.
     fn commit(chosen: &[TokenId], max_tokens: usize, context: usize) -> (DecodeLoop, Block) {
@@ -177,8 +314,12 @@ mod tests {
             max_tokens,
             context,
         };
-        let mut answer = DecodeLoop::new(sequence, stop, AbortSignal::new());
-        let block = answer.commit(chosen);
+        let mut answer = DecodeLoop::new(sequence, DecodeOptions::plain(stop), AbortSignal::new());
+        let block = answer.commit(Choices {
+            tokens: chosen.to_vec(),
+            logprobs: Vec::new(),
+            accepted: chosen.len() - 1,
+        });
         (answer, block)
     }
 

@@ -3,7 +3,8 @@
 //! The one hard idea: **a step commits a block, not a token**. A step records one pass, waits once, and
 //! gets back what the target model chose for each row. Plain decoding verifies one row, so its blocks
 //! hold one token; speculation verifies `k + 1` rows and commits between 1 and `k + 1`. Everything
-//! after the choice is the same code for both: the block is walked token by token, the first token
+//! after the choice is the same code for both, and drafts are kept only while they are what the target
+//! chose, so no [`Drafter`] can change an answer: the block is walked token by token, the first token
 //! that ends the answer cuts it, and what was cut was never committed. The KV cache needs no roll-back:
 //! entries at or beyond [`Sequence::kv_len`] are overwritten before anything attends to them.
 //!
@@ -11,18 +12,33 @@
 //! cache (`kv_len == tokens.len() - 1`), because the last one has been chosen but not yet been read.
 
 mod abort;
+mod adaptive;
+mod block;
+mod choices;
 mod decode_loop;
+pub mod drafters;
 mod error;
+mod options;
 mod prefill;
 mod row_invariance;
 pub mod script;
 mod sequence;
+mod statistics;
 mod stop;
 
 pub use abort::AbortSignal;
-pub use decode_loop::{Block, DecodeLoop};
+pub use adaptive::{
+    AcceptanceEstimate, AdaptiveSpeculation, StepCosts, choose_k, predicted_speedup,
+};
+pub use block::{Block, TokenProvenance};
+pub use decode_loop::DecodeLoop;
+pub use drafters::Drafter;
 pub use error::DecodeError;
+pub use options::DecodeOptions;
 pub use prefill::prefill;
 pub use row_invariance::{RowMismatch, check_row_invariance};
 pub use sequence::Sequence;
+pub use statistics::{
+    AcceptanceStatistics, AggregateCounters, MAX_SPECULATIVE_TOKENS, StatisticsLevel,
+};
 pub use stop::{FinishReason, StopConditions};

@@ -2,7 +2,7 @@
 
 use foretoken_core::{Clock, LanguageModel, MAX_PREFILL_ROWS, Ops, Phase, TokenId};
 
-use crate::decode_loop::read_tokens;
+use crate::choices::{Choices, read_choices};
 use crate::{AbortSignal, DecodeError, Sequence};
 
 /// A wait should come back about this often: long enough to hide its own cost, short enough that an
@@ -32,6 +32,18 @@ pub async fn prefill<O: Ops>(
     abort: &AbortSignal,
 ) -> Result<TokenId, DecodeError> {
     check_prompt(model, sequence.tokens())?;
+    let choices = run_prompt(ops, model, sequence, abort, None).await?;
+    Ok(choices.tokens[0])
+}
+
+/// [`prefill`] of a prompt that [`check_prompt`] has seen. `logprobs`: alternatives to report.
+pub(crate) async fn run_prompt<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+    sequence: &mut Sequence,
+    abort: &AbortSignal,
+    logprobs: Option<u32>,
+) -> Result<Choices, DecodeError> {
     let end = sequence.tokens().len();
     let mut from = sequence.kv_len();
     assert!(
@@ -53,6 +65,9 @@ pub async fn prefill<O: Ops>(
             let logits = model.forward(ops);
             if logit_rows > 0 {
                 ops.choose(logits);
+                if let Some(top) = logprobs {
+                    ops.logprobs(logits, top);
+                }
             }
             ops.submit()?;
             from = to;
@@ -60,16 +75,16 @@ pub async fn prefill<O: Ops>(
                 break;
             }
         }
-        let chosen = if from == end {
-            read_tokens(ops, model, from - 1, 1).await?.first().copied()
+        let choices = if from == end {
+            Some(read_choices(ops, model, from - 1, &[], logprobs.is_some()).await?)
         } else {
             ops.flush().await?;
             None
         };
         // Only now is it known that the passes ran.
         sequence.set_kv_len(from);
-        if let Some(token) = chosen {
-            return Ok(token);
+        if let Some(choices) = choices {
+            return Ok(choices);
         }
         let elapsed = clock.elapsed_ms();
         if elapsed < WAIT_MS / 2.0 {
@@ -80,7 +95,8 @@ pub async fn prefill<O: Ops>(
     }
 }
 
-fn check_prompt<O: Ops>(
+/// Refuses what cannot be run: no tokens, tokens the model lacks, or no room for an answer.
+pub(crate) fn check_prompt<O: Ops>(
     model: &dyn LanguageModel<O>,
     tokens: &[TokenId],
 ) -> Result<(), DecodeError> {

@@ -3,7 +3,8 @@
 use foretoken_core::{OpsError, TokenId};
 use foretoken_decode::script::Script;
 use foretoken_decode::{
-    AbortSignal, Block, DecodeError, DecodeLoop, FinishReason, Sequence, StopConditions,
+    AbortSignal, Block, DecodeError, DecodeLoop, DecodeOptions, FinishReason, Sequence,
+    StopConditions,
 };
 use pollster::block_on;
 
@@ -54,7 +55,11 @@ fn run(
     stop: &StopConditions,
 ) -> Result<(Vec<TokenId>, FinishReason), DecodeError> {
     let (mut ops, model) = script.rig();
-    let mut answer = DecodeLoop::new(sequence(0, prompt), stop.clone(), AbortSignal::new());
+    let mut answer = DecodeLoop::new(
+        sequence(0, prompt),
+        DecodeOptions::plain(stop.clone()),
+        AbortSignal::new(),
+    );
     let mut tokens = Vec::new();
     loop {
         let block = block_on(answer.step(&mut ops, &model))?;
@@ -70,8 +75,8 @@ fn run(
             assert_eq!(
                 again,
                 Block {
-                    tokens: Vec::new(),
-                    finish: Some(finish)
+                    finish: Some(finish),
+                    ..Block::default()
                 }
             );
             return Ok((tokens, finish));
@@ -209,7 +214,11 @@ fn an_abort_keeps_what_was_committed() {
     let script = counting(CONTEXT);
     let (mut ops, model) = script.rig();
     let abort = AbortSignal::new();
-    let mut answer = DecodeLoop::new(sequence(0, &[3]), stop(20, &[]), abort.clone());
+    let mut answer = DecodeLoop::new(
+        sequence(0, &[3]),
+        DecodeOptions::plain(stop(20, &[])),
+        abort.clone(),
+    );
     for _ in 0..3 {
         block_on(answer.step(&mut ops, &model)).unwrap();
     }
@@ -226,7 +235,11 @@ fn an_abort_keeps_what_was_committed() {
 #[test]
 fn a_lost_device_is_an_error_and_the_committed_tokens_stay() {
     let (mut ops, model) = counting(CONTEXT).rig();
-    let mut answer = DecodeLoop::new(sequence(0, &[3]), stop(20, &[]), AbortSignal::new());
+    let mut answer = DecodeLoop::new(
+        sequence(0, &[3]),
+        DecodeOptions::plain(stop(20, &[])),
+        AbortSignal::new(),
+    );
     block_on(answer.step(&mut ops, &model)).unwrap();
     ops.lose_device_after(1);
     block_on(answer.step(&mut ops, &model)).unwrap();
@@ -240,7 +253,11 @@ fn a_lost_device_is_an_error_and_the_committed_tokens_stay() {
 #[test]
 fn a_stop_string_takes_later_tokens_back() {
     let (mut ops, model) = counting(CONTEXT).rig();
-    let mut answer = DecodeLoop::new(sequence(0, &[3]), stop(20, &[]), AbortSignal::new());
+    let mut answer = DecodeLoop::new(
+        sequence(0, &[3]),
+        DecodeOptions::plain(stop(20, &[])),
+        AbortSignal::new(),
+    );
     for _ in 0..4 {
         block_on(answer.step(&mut ops, &model)).unwrap();
     }
@@ -258,11 +275,11 @@ fn one_pass_and_one_wait_a_token() {
     let (mut ops, model) = Script::seeded(1, VOCAB, 4096).rig();
     let mut answer = DecodeLoop::new(
         sequence(0, &prompt(40)),
-        StopConditions {
+        DecodeOptions::plain(StopConditions {
             token_ids: Vec::new(),
             max_tokens: 50,
             context: 4096,
-        },
+        }),
         AbortSignal::new(),
     );
     block_on(answer.step(&mut ops, &model)).unwrap();
@@ -294,7 +311,7 @@ fn a_kept_prefix_is_not_run_again_and_changes_nothing() {
         .unwrap();
         first.truncate(kept);
         first.commit(&tokens[kept..]);
-        let mut answer = DecodeLoop::new(first, conditions.clone(), abort);
+        let mut answer = DecodeLoop::new(first, DecodeOptions::plain(conditions.clone()), abort);
         while answer.finish().is_none() {
             block_on(answer.step(&mut ops, &model)).unwrap();
             ops.audit(answer.sequence());
@@ -313,7 +330,7 @@ fn two_sequences_interleaved_equal_each_alone() {
         .map(|i| {
             DecodeLoop::new(
                 sequence(i as u32, &prompts[i]),
-                conditions.clone(),
+                DecodeOptions::plain(conditions.clone()),
                 AbortSignal::new(),
             )
         })

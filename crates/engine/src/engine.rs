@@ -1,16 +1,23 @@
 //! The engine: a loaded model that takes requests, one at a time.
 
-use foretoken_core::{Clock, LanguageModel, ModelConfig, Ops, TokenId, since_unix_epoch};
-use foretoken_decode::{AbortSignal, Block, DecodeLoop, RowMismatch, Sequence, StopConditions};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use foretoken_core::{LanguageModel, ModelConfig, Ops, TokenId, since_unix_epoch};
+use foretoken_decode::{AbortSignal, DecodeError, RowMismatch, Sequence, StatisticsLevel, prefill};
 use foretoken_text::Tokenizer;
 
-use crate::Error;
-use crate::generation::{Generation, Start};
+use crate::counters::{EngineMetrics, Totals};
+use crate::generation::{Generation, Job};
 use crate::prompt::chat_prompt;
 use crate::request::{ChatCompletionRequest, CompletionRequest, Params, Prompt, RequestLimits};
 use crate::request_ids::RequestIds;
 use crate::response::{Chat, Header, Shape, Text};
-use crate::text_stream::TextStream;
+use crate::seeds::Seeds;
+use crate::session::Session;
+use crate::speculation::Adaptation;
+use crate::turn::{Queue, Ticket};
+use crate::{EngineOptions, Error, PrefixReuse, SpeculationStatus, SpeculativeConfig};
 
 /// What the load-time check of row invariance found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,125 +39,241 @@ pub enum RowInvariance {
     NotChecked,
 }
 
-/// A loaded model over some ops. One request runs at a time: a [`Generation`] borrows the engine.
+/// Exact counts of what a device was given to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Compute dispatches.
+    pub dispatches: u64,
+    /// Submissions.
+    pub submits: u64,
+    /// Waits for results.
+    pub readbacks: u64,
+}
+
+/// Where the ops' counts are.
+pub(crate) type CountsOf<O> = fn(&O) -> DeviceCounts;
+
+/// A loaded model over some ops. Clones are handles to the same engine. Requests take turns ([`Generation`]).
 pub struct Engine<O: Ops> {
-    pub(crate) ops: O,
+    pub(crate) shared: Rc<Shared<O>>,
+}
+
+/// What all handles and generations share.
+pub(crate) struct Shared<O: Ops> {
+    pub(crate) queue: Rc<Queue<Work<O>>>,
     pub(crate) model: Box<dyn LanguageModel<O>>,
     pub(crate) tokenizer: Tokenizer,
-    pub(crate) model_name: String,
-    pub(crate) fingerprint: String,
+    pub(crate) options: EngineOptions,
     pub(crate) row_invariance: RowInvariance,
-    pub(crate) ids: RequestIds,
+    pub(crate) adaptation: Option<Adaptation>,
+    pub(crate) totals: RefCell<Totals>,
+    pub(crate) seeds: Seeds,
+    pub(crate) counts: Cell<Option<CountsOf<O>>>,
+    fingerprint: String,
+    ids: RequestIds,
+}
+
+/// What a request changes: only who has the turn has it.
+pub(crate) struct Work<O> {
+    pub(crate) ops: O,
+    pub(crate) session: Session,
+}
+
+impl<O: Ops> Clone for Engine<O> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Rc::clone(&self.shared),
+        }
+    }
 }
 
 impl<O: Ops> std::fmt::Debug for Engine<O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
-            .field("model", &self.model_name)
-            .field("fingerprint", &self.fingerprint)
+            .field("model", &self.shared.options.model_name)
+            .field("fingerprint", &self.shared.fingerprint)
             .finish_non_exhaustive()
     }
 }
 
 impl<O: Ops> Engine<O> {
-    /// Starts a chat completion.
+    pub(crate) fn assemble(
+        ops: O,
+        model: Box<dyn LanguageModel<O>>,
+        tokenizer: Tokenizer,
+        row_invariance: RowInvariance,
+        adaptation: Option<Adaptation>,
+        options: EngineOptions,
+    ) -> Self {
+        let work = Work {
+            ops,
+            session: Session::default(),
+        };
+        Self {
+            shared: Rc::new(Shared {
+                queue: Queue::new(work),
+                model,
+                tokenizer,
+                fingerprint: format!("foretoken-{} {}", env!("CARGO_PKG_VERSION"), options.device),
+                options,
+                row_invariance,
+                adaptation,
+                totals: RefCell::default(),
+                seeds: Seeds::new(),
+                counts: Cell::new(None),
+                ids: RequestIds::new(),
+            }),
+        }
+    }
+
+    /// Joins the queue with a chat completion.
     ///
     /// # Errors
     /// If the request names another model, the file has no chat template or its template refuses the
-    /// messages, or the prompt is longer than the context.
+    /// messages, the prompt is longer than the context, or the queue is full.
     pub fn chat(
-        &mut self,
+        &self,
         request: &ChatCompletionRequest,
         abort: AbortSignal,
-    ) -> Result<Generation<'_, O, Chat>, Error> {
-        let clock = Clock::start();
+    ) -> Result<Generation<O, Chat>, Error> {
         self.check_model(&request.params)?;
+        let ticket = self.join(&abort)?;
         let prompt = chat_prompt(
-            &self.tokenizer,
+            &self.shared.tokenizer,
             &request.messages,
-            self.model.context_length(),
+            self.limits().context,
         )?;
-        self.start(prompt, "messages", &request.params, abort, clock)
+        self.start(ticket, prompt, "messages", &request.params, abort)
     }
 
-    /// Starts a text completion.
+    /// Joins the queue with a text completion.
     ///
     /// # Errors
-    /// If the request names another model or the prompt is longer than the context.
+    /// If the request names another model, the prompt is longer than the context, or the queue is full.
     pub fn complete(
-        &mut self,
+        &self,
         request: &CompletionRequest,
         abort: AbortSignal,
-    ) -> Result<Generation<'_, O, Text>, Error> {
-        let clock = Clock::start();
+    ) -> Result<Generation<O, Text>, Error> {
         self.check_model(&request.params)?;
+        let ticket = self.join(&abort)?;
+        let tokenizer = &self.shared.tokenizer;
         let prompt = match &request.prompt {
             Prompt::Tokens(tokens) => tokens.clone(),
-            Prompt::Text(text) => {
-                self.tokenizer
-                    .encode_prompt(text, true, self.tokenizer.adds_bos())?
-            }
+            Prompt::Text(text) => tokenizer.encode_prompt(text, true, tokenizer.adds_bos())?,
         };
-        self.start(prompt, "prompt", &request.params, abort, clock)
+        self.start(ticket, prompt, "prompt", &request.params, abort)
+    }
+
+    /// Uses a pause: with [`PrefixReuse::Exact`], the last answer's tokens run through prefill, so that a next turn that
+    /// repeats them finds them in the KV cache. Front ends call it after an answer and await it; it ends at once if there
+    /// is nothing to do, and at the next pass when a request comes. Dropping it is harmless.
+    ///
+    /// # Errors
+    /// Whatever the device says.
+    pub async fn idle(&self) -> Result<(), Error> {
+        let shared = &self.shared;
+        if shared.options.prefix_reuse != PrefixReuse::Exact {
+            return Ok(());
+        }
+        let abort = AbortSignal::new();
+        let Some(ticket) = shared.queue.join_if_idle(abort.clone()) else {
+            return Ok(());
+        };
+        let Some(mut turn) = ticket.turn(&abort).await else {
+            return Ok(());
+        };
+        let Some((tokens, from)) = turn.session.to_prefill(self.limits().context) else {
+            return Ok(());
+        };
+        let mut sequence = Sequence::new(0);
+        sequence.commit(&tokens);
+        sequence.set_kv_len(from);
+        let ran = prefill(&mut turn.ops, shared.model.as_ref(), &mut sequence, &abort).await;
+        turn.session.prefilled(sequence.kv_len());
+        match ran {
+            Ok(_) | Err(DecodeError::Aborted) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// What a request may ask for.
     pub fn limits(&self) -> RequestLimits {
         RequestLimits {
-            context: self.model.context_length(),
-            vocab: self.model.config().vocab_size,
+            context: self.shared.model.context_length(),
+            vocab: self.shared.model.config().vocab_size,
+            speculation: self.shared.options.speculative_config,
         }
     }
 
     /// The name it serves the model under.
     pub fn model_name(&self) -> &str {
-        &self.model_name
+        &self.shared.options.model_name
     }
 
     /// The model's dimensions.
     pub fn config(&self) -> &ModelConfig {
-        self.model.config()
+        self.shared.model.config()
     }
 
     /// What the load-time check found.
     pub fn row_invariance(&self) -> RowInvariance {
-        self.row_invariance
+        self.shared.row_invariance
     }
 
-    /// The ops underneath: for their counters.
-    pub fn ops(&self) -> &O {
-        &self.ops
+    /// Whether requests draft, and why not if they were to.
+    pub fn speculation(&self) -> SpeculationStatus {
+        self.shared
+            .speculation(self.shared.options.speculative_config)
+    }
+
+    /// Totals over all requests.
+    pub fn metrics(&self) -> EngineMetrics {
+        let k = self.shared.options.speculative_config;
+        let k = k.map_or(0, |config| config.num_speculative_tokens as usize);
+        let queue = self.shared.queue.lengths();
+        self.shared.totals.borrow().metrics(queue, k)
+    }
+
+    /// Looks at the ops underneath; `None` while a request is at work.
+    pub fn with_ops<R>(&self, look: impl FnOnce(&O) -> R) -> Option<R> {
+        self.shared.queue.with_idle(|work| look(&work.ops))
+    }
+
+    /// Says where the ops' counts are, for `metrics.foretoken`.
+    pub fn count_with(&self, counts: fn(&O) -> DeviceCounts) {
+        self.shared.counts.set(Some(counts));
     }
 
     /// The model's tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
-    }
-
-    /// One step of a decode loop on this engine's model.
-    pub(crate) async fn step(&mut self, decode: &mut DecodeLoop) -> Result<Block, Error> {
-        Ok(decode.step(&mut self.ops, self.model.as_ref()).await?)
+        &self.shared.tokenizer
     }
 
     fn check_model(&self, params: &Params) -> Result<(), Error> {
+        let served = &self.shared.options.model_name;
         match &params.model {
-            Some(requested) if *requested != self.model_name => Err(Error::ModelNotServed {
+            Some(requested) if requested != served => Err(Error::ModelNotServed {
                 requested: requested.chars().take(128).collect(),
-                served: self.model_name.clone(),
+                served: served.clone(),
             }),
             _ => Ok(()),
         }
     }
 
+    fn join(&self, abort: &AbortSignal) -> Result<Ticket<Work<O>>, Error> {
+        self.shared.queue.join(abort.clone()).ok_or(Error::Busy)
+    }
+
     fn start<S: Shape>(
-        &mut self,
+        &self,
+        ticket: Ticket<Work<O>>,
         prompt: Vec<TokenId>,
         param: &'static str,
         params: &Params,
         abort: AbortSignal,
-        clock: Clock,
-    ) -> Result<Generation<'_, O, S>, Error> {
-        let context = self.model.context_length();
+    ) -> Result<Generation<O, S>, Error> {
+        let context = self.limits().context;
         if prompt.is_empty() {
             return Err(Error::InvalidRequest {
                 param: Some(param.to_owned()),
@@ -165,31 +288,59 @@ impl<O: Ops> Engine<O> {
             });
         }
 
-        let mut token_ids = params.stop_token_ids.clone();
+        let shared = &self.shared;
+        let mut params = params.clone();
+        params.sampling.seed = params.seed.unwrap_or_else(|| shared.seeds.draw());
+        params.sampling.stop_ids = params.stop_token_ids.clone();
         if !params.ignore_eos {
-            token_ids.extend(self.tokenizer.end_of_generation());
+            let ends = shared.tokenizer.end_of_generation();
+            params.sampling.stop_ids.extend(ends);
         }
-        let stop = StopConditions {
-            token_ids,
-            max_tokens: params.max_tokens.unwrap_or(context) as usize,
-            context: context as usize,
+        // A model whose embedding has fewer rows than its tokenizer has tokens could not choose them anyway.
+        let vocab = shared.model.config().vocab_size;
+        params.sampling.stop_ids.retain(|token| *token < vocab);
+        params.include_usage |= params.stream && shared.options.enable_force_include_usage;
+        let header = Header {
+            id: shared.ids.next(S::ID_PREFIX),
+            object: S::OBJECTS[0],
+            created: since_unix_epoch().as_secs(),
+            model: shared.options.model_name.clone(),
+            system_fingerprint: shared.fingerprint.clone(),
         };
-        let mut sequence = Sequence::new(0);
-        sequence.commit(&prompt);
-        let start = Start {
-            decode: DecodeLoop::new(sequence, stop, abort),
-            text: TextStream::new(&self.tokenizer, &params.stop)?,
-            header: Header {
-                id: self.ids.next(S::ID_PREFIX),
-                object: S::OBJECTS[0],
-                created: since_unix_epoch().as_secs(),
-                model: self.model_name.clone(),
-                system_fingerprint: self.fingerprint.clone(),
-            },
-            include_usage: params.include_usage,
-            return_token_ids: params.return_token_ids,
-            clock,
+        let job = Job {
+            speculation: shared.speculation(params.speculation),
+            prompt,
+            params,
+            header,
         };
-        Ok(Generation::new(self, start))
+        Ok(Generation::new(Rc::clone(shared), ticket, job, abort))
+    }
+}
+
+impl<O: Ops> Shared<O> {
+    /// Whether a request that was configured so drafts.
+    fn speculation(&self, config: Option<SpeculativeConfig>) -> SpeculationStatus {
+        let reason = match (config, self.row_invariance) {
+            (Some(_), RowInvariance::Broken { mismatch }) => Some(format!(
+                "on this device a row's bits depend on the rows around it ({mismatch}), so verifying drafts \
+                 could change an answer"
+            )),
+            _ => None,
+        };
+        SpeculationStatus {
+            active: config.is_some() && reason.is_none(),
+            method: config.map(|config| config.method),
+            reason,
+        }
+    }
+
+    /// What to count of a request's acceptance: no more than its response tells.
+    pub(crate) fn level(&self, job: &Job) -> StatisticsLevel {
+        match self.options.per_request_spec_decode_metrics {
+            StatisticsLevel::Summary if !job.speculation.active || job.params.n > 1 => {
+                StatisticsLevel::None
+            }
+            level => level,
+        }
     }
 }

@@ -40,6 +40,12 @@ pub enum Error {
         /// What there is.
         served: String,
     },
+    /// The queue is full.
+    #[error(
+        "{limit} requests wait for this engine already: try again when some of them are done",
+        limit = crate::MAX_WAITING
+    )]
+    Busy,
     /// The file's chat template refused the messages, or there is none that can be used.
     #[error(transparent)]
     Template(TextError),
@@ -88,6 +94,7 @@ impl Error {
             Error::InvalidRequest { .. } | Error::Template(_) => "invalid_request",
             Error::ContextLengthExceeded { .. } => "context_length_exceeded",
             Error::ModelNotServed { .. } => "model_not_found",
+            Error::Busy => "busy",
             Error::Weights(error) => weights_code(error),
             Error::Text(error) => text_code(error),
             Error::Models(error) => models_code(error),

@@ -1,82 +1,119 @@
-//! One answer in the making: blocks of tokens in, chunks of text out.
+//! A request in the making: blocks of tokens in, chunks of text out.
 
 use std::marker::PhantomData;
+use std::rc::Rc;
 
-use foretoken_core::{Clock, Ops, TokenId};
-use foretoken_decode::DecodeLoop;
+use foretoken_core::{Clock, Ops, Sampling, TokenId};
+use foretoken_decode::drafters::NgramDrafter;
+use foretoken_decode::{
+    AbortSignal, AcceptanceStatistics, DecodeError, DecodeLoop, DecodeOptions, Drafter, Sequence,
+    StatisticsLevel, StopConditions,
+};
 
-use crate::Error;
-use crate::engine::Engine;
-use crate::response::{Answer, FinishReason, Header, Piece, Shape, Usage};
+use crate::engine::{DeviceCounts, Shared, Work};
+use crate::request::Params;
+use crate::response::{
+    Answer, FinishReason, ForetokenMetrics, Header, Metrics, Piece, PromptTokensDetails, Shape,
+    SpeculativeDecoding, TimingMetrics, TokenReport, Usage, Wants,
+};
+use crate::speculation::Adaptation;
 use crate::text_stream::TextStream;
+use crate::turn::{Ticket, Turn};
+use crate::{Error, PrefixReuse, SpeculationStatus, SpeculativeMethod};
 
 /// When things happened, in milliseconds from the start of work on the request.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Timing {
+    /// Waiting before the start of work.
+    pub queue_ms: f64,
     /// The first token was committed.
     pub first_token_ms: Option<f64>,
     /// The latest token was committed.
     pub last_token_ms: Option<f64>,
 }
 
-/// Which chunk of a stream comes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Opening,
-    Body,
-    Usage,
-    End,
+/// A request, ready to run.
+pub(crate) struct Job {
+    pub(crate) prompt: Vec<TokenId>,
+    /// With the seed and the stop ids that count.
+    pub(crate) params: Params,
+    pub(crate) speculation: SpeculationStatus,
+    pub(crate) header: Header,
 }
 
-/// A request at work. It borrows the engine, so nothing else runs meanwhile; dropping it at any
-/// point leaves the engine ready for the next request.
-///
-/// Take either all of [`Generation::next_chunk`], or [`Generation::response`].
-pub struct Generation<'e, O: Ops, S: Shape> {
-    engine: &'e mut Engine<O>,
+/// How far a request has come.
+enum Stage<O> {
+    Waiting(Ticket<Work<O>>),
+    Working(Turn<Work<O>>),
+    Ended,
+}
+
+/// One choice in the making.
+struct Choice {
     decode: DecodeLoop,
     text: TextStream,
-    header: Header,
-    prompt_tokens: usize,
-    include_usage: bool,
-    return_token_ids: bool,
+    /// Everything given out so far.
+    whole: Piece,
+}
+
+/// A request: it waits for its turn, works while it is polled, and gives its turn up when it ends. Dropping it at any
+/// point leaves the engine as if it had not been.
+///
+/// Take either all of [`Generation::next_chunk`], or [`Generation::response`]. A future of either that is dropped before
+/// it is done ends the generation as an abort does.
+pub struct Generation<O: Ops, S: Shape> {
+    shared: Rc<Shared<O>>,
+    job: Job,
+    abort: AbortSignal,
+    stage: Stage<O>,
+    /// A step is under way, or was given up in its midst.
+    in_step: bool,
+    /// The last one is at work.
+    choices: Vec<Choice>,
+    cached_tokens: usize,
+    /// What the KV cache holds of the prompt was all made by prefill.
+    by_prefill: bool,
     prompt_ids_sent: bool,
-    /// All text given out so far.
-    whole: String,
-    finish: Option<FinishReason>,
-    stage: Stage,
+    /// Choices of the stream that have had their opening chunk.
+    opened: u32,
+    usage_sent: bool,
+    /// Since joining the queue; then since the start of work.
     clock: Clock,
     timing: Timing,
+    counts: Option<(DeviceCounts, DeviceCounts)>,
     shape: PhantomData<S>,
 }
 
-/// What a generation starts from.
-pub(crate) struct Start {
-    pub(crate) decode: DecodeLoop,
-    pub(crate) text: TextStream,
-    pub(crate) header: Header,
-    pub(crate) include_usage: bool,
-    pub(crate) return_token_ids: bool,
-    pub(crate) clock: Clock,
+impl<O: Ops, S: Shape> std::fmt::Debug for Generation<O, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Generation")
+            .field("id", &self.job.header.id)
+            .finish_non_exhaustive()
+    }
 }
 
-impl<'e, O: Ops, S: Shape> Generation<'e, O, S> {
-    pub(crate) fn new(engine: &'e mut Engine<O>, start: Start) -> Self {
-        let prompt_tokens = start.decode.sequence().tokens().len();
+impl<O: Ops, S: Shape> Generation<O, S> {
+    pub(crate) fn new(
+        shared: Rc<Shared<O>>,
+        ticket: Ticket<Work<O>>,
+        job: Job,
+        abort: AbortSignal,
+    ) -> Self {
         Self {
-            engine,
-            decode: start.decode,
-            text: start.text,
-            header: start.header,
-            prompt_tokens,
-            include_usage: start.include_usage,
-            return_token_ids: start.return_token_ids,
+            shared,
+            job,
+            abort,
+            stage: Stage::Waiting(ticket),
+            in_step: false,
+            choices: Vec::new(),
+            cached_tokens: 0,
+            by_prefill: true,
             prompt_ids_sent: false,
-            whole: String::new(),
-            finish: None,
-            stage: Stage::Opening,
-            clock: start.clock,
+            opened: 0,
+            usage_sent: false,
+            clock: Clock::start(),
             timing: Timing::default(),
+            counts: None,
             shape: PhantomData,
         }
     }
@@ -87,38 +124,22 @@ impl<'e, O: Ops, S: Shape> Generation<'e, O, S> {
     /// # Errors
     /// What ended the generation; what was given out before stays true.
     pub async fn next_chunk(&mut self) -> Result<Option<S::Chunk>, Error> {
-        if self.stage == Stage::Opening {
-            self.stage = Stage::Body;
-            if S::HAS_OPENING {
+        let index = self.next_index();
+        if S::HAS_OPENING && self.opened <= index && index < self.job.params.n {
+            self.opened = index + 1;
+            let prompt = self.take_prompt_ids();
+            return Ok(Some(S::opening(self.header(1), index, prompt)));
+        }
+        let wants = self.wants();
+        while let Some(piece) = self.next_piece().await? {
+            if piece.finish.is_some() || wants.every_token() || !piece.text.is_empty() {
                 let prompt = self.take_prompt_ids();
-                return Ok(Some(S::opening(self.header(1), prompt)));
+                return Ok(Some(S::chunk(self.header(1), piece, wants, prompt)));
             }
         }
-        if self.stage == Stage::Body {
-            loop {
-                let piece = self.next_piece().await?;
-                let ended = piece.finish.is_some();
-                if ended {
-                    self.stage = if self.include_usage {
-                        Stage::Usage
-                    } else {
-                        Stage::End
-                    };
-                }
-                if ended || self.return_token_ids || !piece.text.is_empty() {
-                    let prompt = self.take_prompt_ids();
-                    return Ok(Some(S::chunk(
-                        self.header(1),
-                        piece,
-                        self.return_token_ids,
-                        prompt,
-                    )));
-                }
-            }
-        }
-        if self.stage == Stage::Usage {
-            self.stage = Stage::End;
-            return Ok(Some(S::usage(self.header(1), self.usage())));
+        if self.job.params.include_usage && !std::mem::replace(&mut self.usage_sent, true) {
+            let metrics = self.metrics();
+            return Ok(Some(S::usage(self.header(1), self.usage(), metrics)));
         }
         Ok(None)
     }
@@ -126,40 +147,48 @@ impl<'e, O: Ops, S: Shape> Generation<'e, O, S> {
     /// Runs to the end and returns the whole answer.
     ///
     /// # Errors
-    /// What ended the generation. After [`foretoken_decode::DecodeError::Aborted`],
-    /// [`Generation::so_far`] has what there was.
+    /// What ended the generation. After an abort, [`Generation::so_far`] has what there was.
     pub async fn response(&mut self) -> Result<S::Response, Error> {
-        while self.finish.is_none() {
-            self.next_piece().await?;
-        }
+        while self.next_piece().await?.is_some() {}
         Ok(self.so_far())
     }
 
-    /// The answer as far as it has come; its finish reason is `abort` if it has not ended.
+    /// The answer as far as it has come; the finish reason of what has not ended is `abort`.
     pub fn so_far(&self) -> S::Response {
+        let mut choices: Vec<Piece> = self.choices.iter().map(|c| c.whole.clone()).collect();
+        if choices.is_empty() {
+            choices.push(Piece::default());
+        }
         let answer = Answer {
-            text: self.whole.clone(),
-            finish: self.finish.unwrap_or(FinishReason::Abort),
+            choices,
+            wants: self.wants(),
             usage: self.usage(),
-            token_ids: self
-                .prompt_ids()
-                .map(|prompt| (self.decode.generated().to_vec(), prompt)),
+            metrics: self.metrics(),
+            prompt_token_ids: self.prompt_ids(),
         };
         S::response(self.header(0), answer)
     }
 
-    /// All text given out so far.
+    /// All text of the choice that is at work, or was last.
     pub fn text(&self) -> &str {
-        &self.whole
+        self.choices.last().map_or("", |choice| &choice.whole.text)
     }
 
     /// Tokens read and written so far.
     pub fn usage(&self) -> Usage {
-        let completion_tokens = self.decode.generated().len();
+        let prompt_tokens = self.job.prompt.len();
+        let completion_tokens = self
+            .choices
+            .iter()
+            .map(|choice| choice.decode.generated().len())
+            .sum();
         Usage {
-            prompt_tokens: self.prompt_tokens,
+            prompt_tokens,
             completion_tokens,
-            total_tokens: self.prompt_tokens + completion_tokens,
+            total_tokens: prompt_tokens + completion_tokens,
+            prompt_tokens_details: PromptTokensDetails {
+                cached_tokens: self.cached_tokens,
+            },
         }
     }
 
@@ -168,25 +197,68 @@ impl<'e, O: Ops, S: Shape> Generation<'e, O, S> {
         self.timing
     }
 
-    /// The ops underneath: for their counters.
-    pub fn ops(&self) -> &O {
-        self.engine.ops()
+    /// The seed, passed or drawn.
+    pub fn seed(&self) -> u64 {
+        self.job.params.sampling.seed
     }
 
-    /// Runs one step of the loop and turns its block into text. After the end of the answer: an
-    /// empty piece with the same reason.
+    /// The ops underneath, for their counters; `None` unless it is at work.
+    pub fn ops(&self) -> Option<&O> {
+        match &self.stage {
+            Stage::Working(turn) => Some(&turn.ops),
+            _ => None,
+        }
+    }
+
+    /// What was counted of the choice that is at work, or was last; `None` where nothing is collected.
+    pub fn statistics(&self) -> Option<&AcceptanceStatistics> {
+        self.choices.last()?.decode.statistics()
+    }
+
+    /// Waits for the turn if need be, runs one step and turns its block into text; `None` after the end of the last
+    /// choice. A piece whose `finish` is set is the last of its choice.
     ///
     /// # Errors
     /// What ended the generation.
-    pub async fn next_piece(&mut self) -> Result<Piece, Error> {
-        if self.finish.is_some() {
-            return Ok(Piece {
-                finish: self.finish,
-                ..Piece::default()
-            });
+    pub async fn next_piece(&mut self) -> Result<Option<Piece>, Error> {
+        if matches!(self.stage, Stage::Ended) {
+            return Ok(None);
         }
-        let before = self.decode.generated().len();
-        let block = self.engine.step(&mut self.decode).await?;
+        if std::mem::replace(&mut self.in_step, true) {
+            self.end(Some(FinishReason::Abort));
+            return Err(DecodeError::Aborted.into());
+        }
+        let result = self.step().await;
+        self.in_step = false;
+        match &result {
+            Ok(piece) if piece.finish.is_some() => {
+                self.settle();
+                if piece.index + 1 == self.job.params.n {
+                    self.end(piece.finish);
+                }
+            }
+            Ok(_) => {}
+            Err(error) if error.is_abort() => self.end(Some(FinishReason::Abort)),
+            Err(_) => self.end(None),
+        }
+        result.map(Some)
+    }
+
+    async fn step(&mut self) -> Result<Piece, Error> {
+        self.begin().await?;
+        if self.choices.last().is_none_or(|c| c.whole.finish.is_some()) {
+            let choice = self.next_choice()?;
+            self.choices.push(choice);
+        }
+        let (Stage::Working(turn), Some(choice)) = (&mut self.stage, self.choices.last_mut())
+        else {
+            unreachable!("a generation that has begun has its turn and a choice");
+        };
+        let before = choice.decode.generated().len();
+        let block = choice
+            .decode
+            .step(&mut turn.ops, self.shared.model.as_ref())
+            .await?;
         if !block.tokens.is_empty() {
             let now = self.clock.elapsed_ms();
             self.timing.first_token_ms.get_or_insert(now);
@@ -194,41 +266,260 @@ impl<'e, O: Ops, S: Shape> Generation<'e, O, S> {
         }
 
         let mut piece = Piece {
-            text: String::new(),
+            index: choice.whole.index,
             token_ids: block.tokens,
-            finish: None,
+            provenance: block.provenance,
+            ..Piece::default()
         };
         // The token the model ended with, or was to be stopped at, is no text.
         let ended_by_token = block.finish == Some(foretoken_decode::FinishReason::Stop);
         let with_text =
             piece.token_ids.len() - usize::from(ended_by_token && !piece.token_ids.is_empty());
         let mut matched = None;
-        for (i, &token) in piece.token_ids[..with_text].iter().enumerate() {
-            if self.text.push(token, &mut piece.text) {
+        for (i, &token) in piece.token_ids.iter().enumerate() {
+            if let Some(logprobs) = block.logprobs.get(i) {
+                let offset = choice.text.characters();
+                let tokenizer = &self.shared.tokenizer;
+                let report = TokenReport::new(tokenizer, token, logprobs, offset);
+                piece.logprobs.push(report);
+            }
+            let stopped = i < with_text && choice.text.push(token, &mut piece.text);
+            piece.text_ends.push(piece.text.len());
+            if stopped {
                 matched = Some(i + 1);
                 break;
             }
         }
         if let Some(kept) = matched {
             piece.token_ids.truncate(kept);
-            self.decode.stop_after(before + kept);
+            piece.provenance.truncate(kept);
+            choice.decode.stop_after(before + kept);
             piece.finish = Some(FinishReason::Stop);
         } else if let Some(finish) = block.finish {
-            let stopped = self.text.finish(&mut piece.text);
+            let stopped = choice.text.finish(&mut piece.text);
             piece.finish = Some(if stopped {
                 FinishReason::Stop
             } else {
                 finish.into()
             });
         }
-        self.whole.push_str(&piece.text);
-        self.finish = piece.finish;
+        choice.whole.append(&piece);
         Ok(piece)
     }
 
+    /// Waits for the turn and starts the clock of the work.
+    async fn begin(&mut self) -> Result<(), Error> {
+        let Stage::Waiting(ticket) = &self.stage else {
+            return Ok(());
+        };
+        if !ticket.wait(&self.abort).await {
+            return Err(DecodeError::Aborted.into());
+        }
+        let Stage::Waiting(ticket) = std::mem::replace(&mut self.stage, Stage::Ended) else {
+            unreachable!("the stage was looked at above");
+        };
+        let turn = ticket.take();
+        self.timing.queue_ms = self.clock.elapsed_ms();
+        self.clock = Clock::start();
+        self.counts = self.shared.counts.get().map(|counts| {
+            let now = counts(&turn.ops);
+            (now, now)
+        });
+        self.stage = Stage::Working(turn);
+        Ok(())
+    }
+
+    /// Sets the next choice up on what the KV cache holds of the prompt.
+    fn next_choice(&mut self) -> Result<Choice, Error> {
+        let Stage::Working(turn) = &mut self.stage else {
+            unreachable!("choices are made by whoever has the turn");
+        };
+        let Job { prompt, params, .. } = &self.job;
+        let index = self.choices.len() as u32;
+        let reuse = match self.shared.options.prefix_reuse {
+            // The choices of one request share its prompt in any case.
+            PrefixReuse::Off if index > 0 => PrefixReuse::Exact,
+            reuse => reuse,
+        };
+        let reused = turn.session.reusable(prompt, reuse);
+        self.by_prefill = turn.session.is_by_prefill(reused);
+        if index == 0 {
+            self.cached_tokens = reused;
+            let mut totals = self.shared.totals.borrow_mut();
+            totals.prompt_tokens += prompt.len() as u64;
+            totals.cached_tokens += reused as u64;
+        }
+
+        let mut sequence = Sequence::new(0);
+        sequence.commit(prompt);
+        sequence.set_kv_len(reused);
+        let context = self.shared.model.context_length();
+        let sampling = Sampling {
+            choice: index,
+            ..params.sampling.clone()
+        };
+        let drafting = params.speculation.filter(|_| self.job.speculation.active);
+        let drafter = drafting.map(|config| match config.method {
+            SpeculativeMethod::Ngram => Box::new(NgramDrafter::new(
+                config.prompt_lookup_min as usize,
+                config.prompt_lookup_max as usize,
+                config.prompt_lookup_match,
+            )) as Box<dyn Drafter>,
+        });
+        let options = DecodeOptions {
+            stop: StopConditions {
+                token_ids: sampling.stop_ids.clone(),
+                max_tokens: params.max_tokens.unwrap_or(context) as usize,
+                context: context as usize,
+            },
+            drafter,
+            num_speculative_tokens: drafting
+                .map_or(0, |config| config.num_speculative_tokens as usize),
+            adaptive: drafting
+                .filter(|config| config.adaptive)
+                .and(self.shared.adaptation.as_ref())
+                .map(Adaptation::start),
+            logprobs: params.logprobs,
+            statistics: self.shared.level(&self.job),
+            provenance: params.return_token_provenance,
+            sampling,
+        };
+        Ok(Choice {
+            text: TextStream::new(
+                &self.shared.tokenizer,
+                &params.stop,
+                params.sampling.min_tokens,
+            )?,
+            decode: DecodeLoop::new(sequence, options, self.abort.clone()),
+            whole: Piece {
+                index,
+                ..Piece::default()
+            },
+        })
+    }
+
+    /// Takes note of what the choice at work left in the KV cache and in the counters.
+    fn settle(&mut self) {
+        let (Stage::Working(turn), Some(choice)) = (&mut self.stage, self.choices.last_mut())
+        else {
+            return;
+        };
+        let sequence = choice.decode.sequence();
+        let held = &sequence.tokens()[..sequence.kv_len()];
+        let by_prefill = if self.by_prefill {
+            self.job.prompt.len()
+        } else {
+            0
+        };
+        turn.session.hold(held, by_prefill);
+        self.shared.totals.borrow_mut().speculation += choice.decode.take_counters();
+        if let (Some((_, now)), Some(counts)) = (&mut self.counts, self.shared.counts.get()) {
+            *now = counts(&turn.ops);
+        }
+    }
+
+    /// Gives the turn, or the place in the queue, up. `finish`: why it ended; `None`: it failed.
+    fn end(&mut self, finish: Option<FinishReason>) {
+        if matches!(self.stage, Stage::Ended) {
+            return;
+        }
+        self.settle();
+        if let Some(adaptation) = &self.shared.adaptation {
+            let answers = self.choices.iter();
+            for estimate in answers.filter_map(|choice| choice.decode.acceptance_estimate()) {
+                adaptation.absorb(estimate);
+            }
+        }
+        if let (None, Stage::Working(turn)) = (finish, &mut self.stage) {
+            // A failure may have left anything in the KV cache.
+            turn.session.forget();
+        }
+        {
+            let mut totals = self.shared.totals.borrow_mut();
+            totals.generation_tokens += self.usage().completion_tokens as u64;
+            totals.ended(finish);
+        }
+        self.stage = Stage::Ended;
+    }
+
+    fn metrics(&self) -> Option<Metrics> {
+        let options = &self.shared.options;
+        let one = self.job.params.n == 1;
+        let timing = options.enable_per_request_metrics.then(|| {
+            let Timing {
+                queue_ms,
+                first_token_ms,
+                last_token_ms,
+            } = self.timing;
+            if one {
+                let tokens = self.usage().completion_tokens;
+                TimingMetrics::new(queue_ms, first_token_ms, last_token_ms, tokens)
+            } else {
+                TimingMetrics::default()
+            }
+        });
+        let level = options.per_request_spec_decode_metrics;
+        let speculative_decoding = (level != StatisticsLevel::None).then(|| {
+            let described = one && self.job.speculation.active;
+            self.statistics()
+                .filter(|_| described)
+                .map(SpeculativeDecoding::new)
+        });
+        let foretoken = (level == StatisticsLevel::Detailed).then(|| self.foretoken_metrics());
+        (timing.is_some() || speculative_decoding.is_some()).then_some(Metrics {
+            timing,
+            speculative_decoding,
+            foretoken,
+        })
+    }
+
+    fn foretoken_metrics(&self) -> ForetokenMetrics {
+        let SpeculationStatus {
+            active,
+            method,
+            reason,
+        } = self.job.speculation.clone();
+        let counts = self.counts;
+        let count = |of: fn(DeviceCounts) -> u64| {
+            counts.map(|(before, now)| of(now).saturating_sub(of(before)))
+        };
+        let mut metrics = ForetokenMetrics {
+            method,
+            active,
+            reason,
+            seed: self.seed(),
+            dispatches: count(|counts| counts.dispatches),
+            submits: count(|counts| counts.submits),
+            readbacks: count(|counts| counts.readbacks),
+            ..ForetokenMetrics::default()
+        };
+        for choice in &self.choices {
+            if let Some(statistics) = choice.decode.statistics() {
+                metrics.add(statistics);
+            }
+        }
+        metrics
+    }
+
+    /// The choice that the next piece belongs to; `n` after the last.
+    fn next_index(&self) -> u32 {
+        match self.choices.last() {
+            None => 0,
+            Some(choice) => choice.whole.index + u32::from(choice.whole.finish.is_some()),
+        }
+    }
+
+    fn wants(&self) -> Wants {
+        Wants {
+            token_ids: self.job.params.return_token_ids,
+            provenance: self.job.params.return_token_provenance,
+            logprobs: self.job.params.logprobs.is_some(),
+        }
+    }
+
     fn prompt_ids(&self) -> Option<Vec<TokenId>> {
-        self.return_token_ids
-            .then(|| self.decode.sequence().tokens()[..self.prompt_tokens].to_vec())
+        let wanted = self.job.params.return_token_ids;
+        wanted.then(|| self.job.prompt.clone())
     }
 
     /// The prompt's ids, for the first chunk of a stream that asked for ids.
@@ -243,7 +534,13 @@ impl<'e, O: Ops, S: Shape> Generation<'e, O, S> {
     fn header(&self, object: usize) -> Header {
         Header {
             object: S::OBJECTS[object],
-            ..self.header.clone()
+            ..self.job.header.clone()
         }
+    }
+}
+
+impl<O: Ops, S: Shape> Drop for Generation<O, S> {
+    fn drop(&mut self) {
+        self.end(Some(FinishReason::Abort));
     }
 }

@@ -4,31 +4,49 @@
 //! [`Engine`] is generic over [`foretoken_core::Ops`]; a request is validated into a value that can only be
 //! run ([`ChatCompletionRequest::parse`], [`CompletionRequest::parse`]); a [`Generation`] is pulled chunk by
 //! chunk, and each pull records one step and waits once for the device. There are no threads and no
-//! callbacks, so the same code serves a terminal, a server and a browser's worker, and dropping a generation
-//! is all it takes to cancel it.
+//! callbacks, so the same code serves a terminal, a server and a browser's worker.
+//!
+//! Requests take turns, in the order in which they came. A generation holds its place from the call that made it, works
+//! while it is polled, and gives its turn up when it ends or is dropped, however far it has come: dropping it
+//! is all it takes to cancel it. (So a generation that nobody polls keeps others waiting.) What one request leaves behind
+//! is the KV cache, and the next takes over no more of it than keeps its answer what a fresh engine would say.
 //!
 //! Text and tokens part ways at the end: `token_ids` and `usage` hold every token that was generated, the
 //! one that ended the answer and those of a matched stop string included; the text holds neither.
 
+mod counters;
 mod engine;
 mod error;
 mod generation;
 mod inspect;
 mod load;
+mod measure;
 mod prompt;
 mod request;
 mod request_ids;
 pub mod response;
+mod seeds;
+mod session;
+mod speculation;
 mod text_stream;
+mod turn;
 mod vocabulary;
 
-pub use engine::{Engine, RowInvariance};
+pub use counters::{EngineMetrics, RequestTotals};
+pub use engine::{DeviceCounts, Engine, RowInvariance};
 pub use error::{Error, ErrorBody, ErrorObject};
-pub use foretoken_decode::AbortSignal;
+pub use foretoken_decode::drafters::MatchOrder;
+pub use foretoken_decode::{AbortSignal, StatisticsLevel, TokenProvenance};
 pub use generation::{Generation, Timing};
 pub use inspect::{FormatReport, ModelReport, inspect};
-pub use load::{EngineOptions, LoadPhase, LoadProgress};
+pub use load::{EngineOptions, LoadPhase, LoadProgress, parse_metrics_level};
 pub use request::{
     ChatCompletionRequest, CompletionRequest, MAX_BODY_BYTES, MAX_MESSAGES, Message, Prompt,
     RequestLimits, Role, parse_body,
 };
+pub use session::PrefixReuse;
+pub use speculation::{
+    MAX_PROMPT_LOOKUP, MAX_SPECULATIVE_TOKENS, SpeculationStatus, SpeculativeConfig,
+    SpeculativeMethod,
+};
+pub use turn::MAX_WAITING;

@@ -1,15 +1,16 @@
 //! From a file to an engine.
 
 use foretoken_core::Ops;
-use foretoken_decode::check_row_invariance;
+use foretoken_decode::{StatisticsLevel, check_row_invariance};
 use foretoken_models::{LoadOptions, load_model};
 use foretoken_text::Tokenizer;
 use foretoken_weights::{ByteSource, Gguf};
 
-use crate::Error;
 use crate::engine::{Engine, RowInvariance};
-use crate::request_ids::RequestIds;
+use crate::measure::time_passes;
+use crate::speculation::Adaptation;
 use crate::vocabulary::vocabulary_spec;
+use crate::{Error, PrefixReuse, SpeculativeConfig};
 
 /// What a caller chooses when loading an engine.
 #[derive(Debug, Clone)]
@@ -23,6 +24,43 @@ pub struct EngineOptions {
     /// Whether to compare passes of 1 to 16 rows after loading ([`RowInvariance`]). Ops without
     /// compiled kernels have nothing to compare.
     pub check_row_invariance: bool,
+    /// Who drafts for requests that do not say; absent: nobody.
+    pub speculative_config: Option<SpeculativeConfig>,
+    /// What responses tell about acceptance. At `None` nothing is collected.
+    pub per_request_spec_decode_metrics: StatisticsLevel,
+    /// Whether responses have timing fields.
+    pub enable_per_request_metrics: bool,
+    /// Whether every stream ends with its usage, asked for or not.
+    pub enable_force_include_usage: bool,
+    /// What of the KV cache the next request may take over.
+    pub prefix_reuse: PrefixReuse,
+}
+
+impl EngineOptions {
+    /// No speculation, no metrics, the default context, rows not checked. `device` as in the field.
+    pub fn new(model_name: impl Into<String>, device: impl Into<String>) -> Self {
+        Self {
+            model_name: model_name.into(),
+            context_length: None,
+            device: device.into(),
+            check_row_invariance: false,
+            speculative_config: None,
+            per_request_spec_decode_metrics: StatisticsLevel::None,
+            enable_per_request_metrics: false,
+            enable_force_include_usage: false,
+            prefix_reuse: PrefixReuse::default(),
+        }
+    }
+}
+
+/// `none`, `summary` or `detailed`.
+pub fn parse_metrics_level(name: &str) -> Option<StatisticsLevel> {
+    match name {
+        "none" => Some(StatisticsLevel::None),
+        "summary" => Some(StatisticsLevel::Summary),
+        "detailed" => Some(StatisticsLevel::Detailed),
+        _ => None,
+    }
 }
 
 /// What loading is at.
@@ -33,6 +71,8 @@ pub enum LoadPhase {
     Upload,
     /// Pipelines are run and compared; not counted.
     Check,
+    /// Passes are timed, so that speculation drafts as much as pays; not counted.
+    Tune,
 }
 
 /// How far loading has come.
@@ -94,14 +134,23 @@ impl<O: Ops + 'static> Engine<O> {
             };
         }
 
-        Ok(Self {
+        let mut adaptation = None;
+        if options.speculative_config.is_some() {
+            progress(LoadProgress {
+                phase: LoadPhase::Tune,
+                loaded: 0,
+                total: 0,
+            });
+            adaptation = Adaptation::new(&time_passes(&mut ops, model.as_ref()).await?);
+        }
+
+        Ok(Self::assemble(
             ops,
             model,
             tokenizer,
-            model_name: options.model_name,
-            fingerprint: format!("foretoken-{} {}", env!("CARGO_PKG_VERSION"), options.device),
             row_invariance,
-            ids: RequestIds::new(),
-        })
+            adaptation,
+            options,
+        ))
     }
 }

@@ -7,20 +7,42 @@ use foretoken_text::{Detokenizer, StopStrings, TextError, Tokenizer};
 pub(crate) struct TextStream {
     detokenizer: Detokenizer,
     stop: StopStrings,
+    /// Tokens whose text is not searched for stop strings.
+    unsearched: u32,
+    /// Characters decoded so far, shown or not.
+    characters: usize,
 }
 
 impl TextStream {
-    pub(crate) fn new(tokenizer: &Tokenizer, stop: &[String]) -> Result<Self, TextError> {
+    /// The first `min_tokens` tokens are not searched for stop strings.
+    pub(crate) fn new(
+        tokenizer: &Tokenizer,
+        stop: &[String],
+        min_tokens: u32,
+    ) -> Result<Self, TextError> {
         Ok(Self {
             detokenizer: tokenizer.detokenizer(),
             stop: StopStrings::new(stop.to_vec())?,
+            unsearched: min_tokens,
+            characters: 0,
         })
+    }
+
+    /// Characters decoded so far: where the next token's text begins.
+    pub(crate) fn characters(&self) -> usize {
+        self.characters
     }
 
     /// Appends what a token adds to the text; true if a stop string is now complete. Neither it nor
     /// anything later is text.
     pub(crate) fn push(&mut self, token: TokenId, out: &mut String) -> bool {
         let text = self.detokenizer.push(token);
+        if self.unsearched > 0 {
+            self.unsearched -= 1;
+            self.characters += text.chars().count();
+            out.push_str(&text);
+            return false;
+        }
         self.show(&text, out)
     }
 
@@ -35,6 +57,7 @@ impl TextStream {
     }
 
     fn show(&mut self, text: &str, out: &mut String) -> bool {
+        self.characters += text.chars().count();
         let event = self.stop.push(text);
         out.push_str(&event.text);
         event.stopped.is_some()

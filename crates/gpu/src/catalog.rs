@@ -4,6 +4,7 @@ use foretoken_core::Format;
 
 use crate::composer::{Composed, Overrides, Target};
 use crate::ops;
+use crate::probe;
 use crate::recording::Kernel;
 use crate::tier::Tier;
 
@@ -26,6 +27,7 @@ pub fn catalog(formats: &[Format], tier: Tier, target: Target) -> Vec<CatalogEnt
     kernels.extend(ops::attention::catalog(tier));
     kernels.extend(ops::choose::catalog());
     kernels.extend(ops::logprobs::catalog());
+    kernels.extend(probe::catalog());
     kernels
         .iter()
         .map(|kernel| CatalogEntry {

@@ -175,7 +175,8 @@ struct Fault {
     waker: Option<Waker>,
 }
 
-/// An open device.
+/// An open device; a clone is the same one.
+#[derive(Clone)]
 pub(crate) struct Device {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,

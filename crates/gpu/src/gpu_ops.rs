@@ -192,6 +192,13 @@ impl GpuOps {
         self.recorder.counters
     }
 
+    /// Bytes the driver's allocator lends to buffers of this device, those of other owners included; `None` where it
+    /// does not tell (in a browser, on Metal).
+    pub fn allocated_bytes(&self) -> Option<u64> {
+        let report = self.recorder.gpu.device.generate_allocator_report()?;
+        Some(report.total_allocated_bytes)
+    }
+
     /// Starts (or stops) timing every dispatch by itself; steps become slow.
     pub fn set_profiling(&mut self, on: bool) {
         self.recorder.set_profiling(on);

@@ -10,7 +10,8 @@
 //! - [`composer`]: shader files + slots + constants → WGSL with a line map;
 //! - `recording`: pipelines, bind groups and the dispatches of a step, with exact [`Counters`];
 //! - `matrix`: weights repacked and interleaved;
-//! - `ops`: one file an op.
+//! - `ops`: one file an op;
+//! - `probe`: what the device could do at best.
 
 mod catalog;
 pub mod composer;
@@ -20,6 +21,7 @@ mod gpu_ops;
 mod matmul_shape;
 mod matrix;
 mod ops;
+mod probe;
 mod recording;
 mod shaders;
 mod tier;
@@ -30,6 +32,7 @@ pub use device::{AdapterReport, adapters};
 pub use gpu_ops::{GpuActivation, GpuKvCache, GpuOps, GpuOptions, GpuRopeTable, GpuVector};
 pub use matmul_shape::MatmulShape;
 pub use matrix::GpuMatrix;
+pub use probe::Roofline;
 pub use recording::{Profile, ProfileEntry};
 pub use shaders::FILES as SHADER_FILES;
 pub use tier::Tier;

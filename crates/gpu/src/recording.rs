@@ -214,6 +214,11 @@ impl Recorder {
         }
     }
 
+    /// Shader files that stand in for the built-in ones.
+    pub(crate) fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+
     /// A binding for what a kernel declares but this variant does not use.
     pub(crate) fn nothing(&self) -> &Buffer {
         &self.nothing

@@ -1,7 +1,8 @@
 //! `foretoken bench`: speed, and the counts behind it.
 
+use super::speculative::{self, PassTimes};
 use foretoken_core::TokenId;
-use foretoken_engine::{AbortSignal, CompletionRequest, Engine};
+use foretoken_engine::{AbortSignal, CompletionRequest, Engine, PrefixReuse, StatisticsLevel};
 use foretoken_gpu::Counters;
 use serde_json::{Map, Value, json};
 
@@ -20,11 +21,22 @@ const RUNS: usize = 3;
 
 /// Runs it.
 pub async fn run(args: BenchArgs) -> anyhow::Result<Status> {
-    with_model(&args.model, Bench { json: args.json }).await
+    let prompts = args.prompts.as_deref().map(speculative::read).transpose()?;
+    let mut model = args.model;
+    // The steps one by one are what a speed-up is predicted from.
+    model.per_request_spec_decode_metrics = StatisticsLevel::Detailed;
+    // Every run reads its whole prompt.
+    model.prefix_reuse = PrefixReuse::Off;
+    let task = Bench {
+        json: args.json,
+        prompts: prompts.unwrap_or_default(),
+    };
+    with_model(&model, task).await
 }
 
 struct Bench {
     json: bool,
+    prompts: Vec<speculative::BenchPrompt>,
 }
 
 /// What one run measured.
@@ -37,7 +49,7 @@ struct Run {
 
 impl Task for Bench {
     async fn run<O: Device>(self, loaded: Loaded<O>) -> anyhow::Result<Status> {
-        let mut engine = loaded.engine;
+        let engine = loaded.engine;
         let limits = engine.limits();
         let prompt_tokens = PROMPT_TOKENS.min(limits.context / 2).max(1);
         let decode_tokens = DECODE_TOKENS.min(limits.context.saturating_sub(prompt_tokens));
@@ -49,7 +61,7 @@ impl Task for Bench {
         }
         let mut runs = Vec::new();
         for run in 0..=RUNS {
-            let measured = measure(&mut engine, prompt_tokens, decode_tokens).await?;
+            let measured = measure(&engine, prompt_tokens, decode_tokens).await?;
             if run > 0 {
                 runs.push(measured);
             }
@@ -57,22 +69,33 @@ impl Task for Bench {
         let first_token_ms = median(runs.iter().map(|run| run.first_token_ms));
         let decode = median(runs.iter().map(|run| run.decode_tokens_per_second));
         let prefill = f64::from(prompt_tokens) * 1e3 / first_token_ms;
+        let times = PassTimes::measure(&engine, prompt_tokens).await?;
+        let device = engine.with_ops(|ops| (ops.adapter(), ops.tier_name()));
+        let (adapter, tier) = device.expect("nothing else uses the engine");
         let mut report = json!({
-            "adapter": engine.ops().adapter(),
+            "adapter": adapter,
             "model": {
                 "name": engine.model_name(),
                 "model_type": engine.config().model_type,
                 "context_length": limits.context,
             },
-            "tier": engine.ops().tier_name(),
+            "tier": tier,
             "load_ms": loaded.load_ms,
             "time_to_first_token_ms": first_token_ms,
             "prefill": [{ "tokens": prompt_tokens, "tokens_per_second": prefill }],
             "decode": { "tokens_per_second": decode, "context": prompt_tokens },
+            "verify_cost": times.relative(),
         });
         let counts = runs.last().and_then(|run| run.decode_counts);
         if let Some((counts, tokens)) = counts {
             report["counters"] = counters(&counts, tokens);
+        }
+        if !self.prompts.is_empty() {
+            let mut entries = Vec::new();
+            for prompt in &self.prompts {
+                entries.push(speculative::compare(&engine, prompt, &times).await?);
+            }
+            report["speculative"] = entries.into();
         }
         if self.json {
             stdout::json_line(&report)?;
@@ -84,7 +107,7 @@ impl Task for Bench {
 }
 
 async fn measure<O: Device>(
-    engine: &mut Engine<O>,
+    engine: &Engine<O>,
     prompt_tokens: u32,
     decode_tokens: u32,
 ) -> anyhow::Result<Run> {
@@ -98,17 +121,18 @@ async fn measure<O: Device>(
         "max_tokens": decode_tokens,
         "temperature": 0,
         "ignore_eos": true,
+        "speculative_config": null,
     });
     let request = CompletionRequest::parse(&body, &limits)?;
     let mut generation = engine.complete(&request, AbortSignal::new())?;
     generation.next_piece().await?;
-    let before = generation.ops().counters();
+    let before = generation.ops().and_then(Device::counters);
     let steps_before = generation.usage().completion_tokens;
     generation.response().await?;
     let tokens = (generation.usage().completion_tokens - steps_before) as u64;
-    let decode_counts = generation
-        .ops()
-        .counters()
+    let decode_counts = engine
+        .with_ops(Device::counters)
+        .flatten()
         .zip(before)
         .map(|(now, before)| (now.since(&before), tokens));
     let first_token_ms = generation.timing().first_token_ms.unwrap_or_default();
@@ -177,6 +201,16 @@ fn describe(report: &Value) -> String {
         number("/decode/context"),
         number("/decode/tokens_per_second"),
     );
+    if let Some(Value::Object(costs)) = report.get("verify_cost") {
+        let costs: Vec<String> = costs
+            .iter()
+            .map(|(rows, cost)| format!("{rows} rows {:.2}", cost.as_f64().unwrap_or_default()))
+            .collect();
+        text += &format!("verify cost: {}\n", costs.join(", "));
+    }
+    for entry in report["speculative"].as_array().into_iter().flatten() {
+        text += &speculative::describe(entry);
+    }
     if let Some(Value::Object(counters)) = report.get("counters") {
         for (name, value) in counters {
             text += &format!("{}: {value}\n", name.replace('_', " "));
@@ -185,7 +219,7 @@ fn describe(report: &Value) -> String {
     text
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

@@ -52,12 +52,13 @@ pub async fn run(args: ChatArgs) -> anyhow::Result<Status> {
             "--json needs a prompt: pass PROMPT, --messages, or pipe text in",
         ));
     }
+    let model = args.model.for_answers(&args.generate);
     let chat = Chat {
         messages,
         system: system.into_iter().collect(),
         generate: args.generate,
     };
-    with_model(&args.model, chat).await
+    with_model(&model, chat).await
 }
 
 struct Chat {
@@ -70,10 +71,10 @@ struct Chat {
 
 impl Task for Chat {
     async fn run<O: Device>(self, loaded: Loaded<O>) -> anyhow::Result<Status> {
-        let mut engine = loaded.engine;
+        let engine = loaded.engine;
         match &self.messages {
-            Some(messages) => Ok(answer(&mut engine, messages, &self.generate).await?.0),
-            None => converse(&mut engine, &self.system, &self.generate).await,
+            Some(messages) => Ok(answer(&engine, messages, &self.generate).await?.0),
+            None => converse(&engine, &self.system, &self.generate).await,
         }
     }
 }
@@ -85,12 +86,16 @@ fn message(role: &str, content: &str) -> Value {
 fn request_body(generate: &GenerateArgs, messages: &[Value]) -> Value {
     let mut body = body(generate);
     body["messages"] = messages.into();
+    if let Some(top) = generate.logprobs {
+        body["logprobs"] = true.into();
+        body["top_logprobs"] = top.into();
+    }
     body
 }
 
 /// Puts one answer out and returns its text too.
 async fn answer<O: Device>(
-    engine: &mut Engine<O>,
+    engine: &Engine<O>,
     messages: &[Value],
     generate: &GenerateArgs,
 ) -> anyhow::Result<(Status, String)> {
@@ -107,7 +112,7 @@ async fn answer<O: Device>(
 /// Questions from the terminal until `/quit` or the end of input. Ctrl-C ends an answer, which stays in
 /// the conversation as far as it came; between answers it ends the process.
 async fn converse<O: Device>(
-    engine: &mut Engine<O>,
+    engine: &Engine<O>,
     system: &[Value],
     generate: &GenerateArgs,
 ) -> anyhow::Result<Status> {
@@ -134,7 +139,11 @@ async fn converse<O: Device>(
             (_, question) => {
                 messages.push(message("user", question));
                 match answer(engine, &messages, generate).await {
-                    Ok((_, text)) => messages.push(message("assistant", &text)),
+                    Ok((_, text)) => {
+                        messages.push(message("assistant", &text));
+                        // While the next question is thought up.
+                        engine.idle().await?;
+                    }
                     Err(error) if is_about_the_request(&error) => {
                         interrupt::release();
                         messages.pop();

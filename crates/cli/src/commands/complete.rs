@@ -19,15 +19,16 @@ pub async fn run(args: CompleteArgs) -> anyhow::Result<Status> {
     };
     let mut body = body(&args.generate);
     body["prompt"] = prompt.into();
+    if let Some(logprobs) = args.generate.logprobs {
+        body["logprobs"] = logprobs.into();
+    }
     CompletionRequest::parse(&body, &ANY_MODEL)?;
-    with_model(
-        &args.model,
-        Complete {
-            body,
-            generate: args.generate,
-        },
-    )
-    .await
+    let model = args.model.for_answers(&args.generate);
+    let task = Complete {
+        body,
+        generate: args.generate,
+    };
+    with_model(&model, task).await
 }
 
 struct Complete {
@@ -37,7 +38,7 @@ struct Complete {
 
 impl Task for Complete {
     async fn run<O: Device>(self, loaded: Loaded<O>) -> anyhow::Result<Status> {
-        let mut engine = loaded.engine;
+        let engine = loaded.engine;
         let request = CompletionRequest::parse(&self.body, &engine.limits())?;
         let abort = interrupt::take();
         let mut generation = engine.complete(&request, abort)?;

@@ -5,6 +5,7 @@ mod chat;
 mod complete;
 mod devices;
 mod inspect;
+mod speculative;
 
 use std::io::{IsTerminal, Read};
 use std::path::Path;
@@ -31,20 +32,37 @@ pub async fn run(command: Command) -> anyhow::Result<Status> {
 const ANY_MODEL: RequestLimits = RequestLimits {
     context: u32::MAX,
     vocab: u32::MAX,
+    speculation: None,
 };
 
 /// The request's body, without what differs between chat and completion.
 fn body(args: &GenerateArgs) -> Value {
     let mut body = json!({
-        "temperature": args.temperature,
         "stream": args.stream,
         "return_token_ids": args.return_token_ids,
+        "return_token_provenance": args.show_drafts.is_some(),
     });
-    if let Some(max_tokens) = args.max_tokens {
-        body["max_tokens"] = max_tokens.into();
-    }
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body[name] = value;
+        }
+    };
+    set("max_tokens", args.max_tokens.map(Value::from));
+    set("temperature", args.temperature.map(Value::from));
+    set("top_k", args.top_k.map(Value::from));
+    set("top_p", args.top_p.map(Value::from));
+    set("min_p", args.min_p.map(Value::from));
+    set("seed", args.seed.clone().map(Value::Number));
+    set("presence_penalty", args.presence_penalty.map(Value::from));
+    set("frequency_penalty", args.frequency_penalty.map(Value::from));
+    set(
+        "repetition_penalty",
+        args.repetition_penalty.map(Value::from),
+    );
+    set("logit_bias", args.logit_bias.clone().map(Value::Object));
+    set("n", args.n.map(Value::from));
     if !args.stop.is_empty() {
-        body["stop"] = args.stop.clone().into();
+        set("stop", Some(args.stop.clone().into()));
     }
     body
 }

@@ -1,6 +1,7 @@
 //! `POST /v1/chat/completions`.
 
-use serde_json::Value;
+use foretoken_core::sampling::MAX_TOP_LOGPROBS;
+use serde_json::{Value, json};
 
 use super::fields::{Fields, invalid, kind, list, text};
 use super::{Params, RequestLimits};
@@ -55,25 +56,17 @@ impl ChatCompletionRequest {
     pub fn parse(body: &Value, limits: &RequestLimits) -> Result<Self, Error> {
         let mut fields = Fields::new(body, "")?;
         let messages = messages(fields.required("messages")?)?;
-        let mut params = Params::parse(&mut fields, limits)?;
-        let newer = fields.integer("max_completion_tokens", 1, limits.context)?;
-        if let (Some(older), Some(newer)) = (params.max_tokens, newer)
-            && older != newer
-        {
+        let mut params = Params::parse(&mut fields, limits, true)?;
+        let logprobs = fields.flag("logprobs")?;
+        let top = fields.integer("top_logprobs", 0, MAX_TOP_LOGPROBS as u32)?;
+        if top.is_some() && !logprobs {
             return Err(invalid(
-                "max_tokens",
-                format!(
-                    "`max_tokens` is {older} and `max_completion_tokens` is {newer}: pass one of them"
-                ),
+                "top_logprobs",
+                "`top_logprobs` is only taken together with `logprobs: true`",
             ));
         }
-        params.max_tokens = newer.or(params.max_tokens);
-        if fields.flag("logprobs")? {
-            return Err(invalid(
-                "logprobs",
-                "`logprobs` is not supported yet: leave it out, or pass false",
-            ));
-        }
+        params.logprobs = logprobs.then_some(top.unwrap_or(0));
+        neutral_only(&mut fields)?;
         fields.finish()?;
         Ok(Self { messages, params })
     }
@@ -87,6 +80,24 @@ impl ChatCompletionRequest {
     pub fn stream(&self) -> bool {
         self.params.stream
     }
+}
+
+/// Parameters whose default value clients like to spell out; any other value is refused.
+fn neutral_only(fields: &mut Fields<'_>) -> Result<(), Error> {
+    for (field, neutral) in [
+        ("response_format", json!({"type": "text"})),
+        ("tool_choice", json!("none")),
+        ("modalities", json!(["text"])),
+    ] {
+        let value = fields.optional(field);
+        if value.is_some_and(|value| *value != neutral) {
+            return Err(invalid(
+                field,
+                format!("`{field}` is not supported: leave it out, or pass {neutral}"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn messages(value: &Value) -> Result<Vec<Message>, Error> {

@@ -1,6 +1,7 @@
 //! `POST /v1/completions`: raw text in, its continuation out.
 
 use foretoken_core::TokenId;
+use foretoken_core::sampling::MAX_TOP_LOGPROBS;
 use serde_json::Value;
 
 use super::fields::{Fields, integer, invalid, kind};
@@ -32,7 +33,8 @@ impl CompletionRequest {
     pub fn parse(body: &Value, limits: &RequestLimits) -> Result<Self, Error> {
         let mut fields = Fields::new(body, "")?;
         let prompt = prompt(fields.required("prompt")?, limits)?;
-        let params = Params::parse(&mut fields, limits)?;
+        let mut params = Params::parse(&mut fields, limits, false)?;
+        params.logprobs = fields.integer("logprobs", 0, MAX_TOP_LOGPROBS as u32)?;
         if fields.flag("echo")? {
             return Err(invalid(
                 "echo",
@@ -57,6 +59,13 @@ impl CompletionRequest {
 fn prompt(value: &Value, limits: &RequestLimits) -> Result<Prompt, Error> {
     match value {
         Value::String(text) => Ok(Prompt::Text(text.clone())),
+        Value::Array(values) if values.iter().any(Value::is_string) => match &values[..] {
+            [Value::String(text)] => Ok(Prompt::Text(text.clone())),
+            _ => Err(invalid(
+                "prompt",
+                "`prompt` has several entries that are no token ids: one text a request is taken",
+            )),
+        },
         Value::Array(values) => {
             let tokens = values
                 .iter()

@@ -15,6 +15,49 @@ pub(crate) struct Fields<'a> {
     taken: Vec<&'static str>,
 }
 
+/// Which numbers a field takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    min: f64,
+    max: f64,
+    /// Whether `min` itself is out.
+    above: bool,
+}
+
+impl Range {
+    /// Both ends included.
+    pub(crate) fn within(min: f64, max: f64) -> Self {
+        let above = false;
+        Self { min, max, above }
+    }
+
+    /// `max` included, `min` not.
+    pub(crate) fn above(min: f64, max: f64) -> Self {
+        let above = true;
+        Self { min, max, above }
+    }
+
+    fn holds(self, number: f64) -> bool {
+        number <= self.max
+            && if self.above {
+                number > self.min
+            } else {
+                number >= self.min
+            }
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (min, max) = (self.min, self.max);
+        if self.above {
+            write!(f, "above {min} and at most {max}")
+        } else {
+            write!(f, "within {min}..={max}")
+        }
+    }
+}
+
 /// An [`Error::InvalidRequest`] about `param`.
 pub(crate) fn invalid(param: impl Into<String>, message: impl Into<String>) -> Error {
     Error::InvalidRequest {
@@ -86,10 +129,15 @@ impl<'a> Fields<'a> {
 
     /// An optional truth value; absent means false.
     pub(crate) fn flag(&mut self, field: &'static str) -> Result<bool, Error> {
+        Ok(self.optional_flag(field)?.unwrap_or(false))
+    }
+
+    /// An optional flag that knows whether it was given.
+    pub(crate) fn optional_flag(&mut self, field: &'static str) -> Result<Option<bool>, Error> {
         let name = self.name(field);
         match self.optional(field) {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(*flag),
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(*flag)),
             Some(other) => Err(invalid(
                 &name,
                 format!("`{name}` must be true or false, not {}", kind(other)),
@@ -110,24 +158,29 @@ impl<'a> Fields<'a> {
             .transpose()
     }
 
-    /// An optional finite number.
-    pub(crate) fn number(&mut self, field: &'static str) -> Result<Option<f64>, Error> {
-        let name = self.name(field);
-        match self.optional(field) {
-            None => Ok(None),
-            Some(Value::Number(number)) => {
-                match number.as_f64().filter(|number| number.is_finite()) {
-                    Some(number) => Ok(Some(number)),
-                    None => Err(invalid(
-                        &name,
-                        format!("`{name}` must be finite, not {number}"),
-                    )),
-                }
+    /// An optional number within a range.
+    pub(crate) fn number(
+        &mut self,
+        field: &'static str,
+        range: Range,
+    ) -> Result<Option<f64>, Error> {
+        let value = self.optional(field);
+        value
+            .map(|value| number(value, &self.name(field), range))
+            .transpose()
+    }
+
+    /// Refuses `null` for a field that is either left out or has a value.
+    pub(crate) fn refuse_null(&self, field: &str) -> Result<(), Error> {
+        match self.object.get(field) {
+            Some(Value::Null) => {
+                let name = self.name(field);
+                Err(invalid(
+                    &name,
+                    format!("`{name}` must not be null: leave it out instead"),
+                ))
             }
-            Some(other) => Err(invalid(
-                &name,
-                format!("`{name}` must be a number, not {}", kind(other)),
-            )),
+            _ => Ok(()),
         }
     }
 
@@ -217,6 +270,21 @@ pub(crate) fn integer(value: &Value, name: &str, min: u32, max: u32) -> Result<u
             format!("`{name}` is {number}, outside {min}..={max}"),
         )),
     }
+}
+
+/// A number value within a range. (Only finite numbers are within any.)
+pub(crate) fn number(value: &Value, name: &str, range: Range) -> Result<f64, Error> {
+    let found = match value {
+        Value::Number(number) => match number.as_f64().filter(|number| range.holds(*number)) {
+            Some(number) => return Ok(number),
+            None => number.to_string(),
+        },
+        other => kind(other).to_owned(),
+    };
+    Err(invalid(
+        name,
+        format!("`{name}` must be a number {range}, not {found}"),
+    ))
 }
 
 /// What kind of JSON value this is, for messages.

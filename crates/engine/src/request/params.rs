@@ -1,17 +1,20 @@
 //! What chat and text completions have in common.
 
-use foretoken_core::TokenId;
-use serde_json::{Value, json};
+use foretoken_core::{Sampling, TokenId};
+use serde_json::Value;
 
 use super::RequestLimits;
 use super::fields::{Fields, integer, invalid, list, text};
-use crate::Error;
+use super::sampling::sampling;
+use crate::{Error, SpeculativeConfig};
 
 /// The most stop strings, and the most characters of one.
 const MAX_STOP_STRINGS: usize = 4;
 const MAX_STOP_CHARS: usize = 256;
 /// The most stop tokens.
 const MAX_STOP_TOKENS: usize = 64;
+/// The most choices.
+const MAX_CHOICES: u32 = 8;
 
 /// Parameters that both endpoints take, validated.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,59 +22,90 @@ pub(crate) struct Params {
     pub(crate) model: Option<String>,
     /// `None`: to the context's end.
     pub(crate) max_tokens: Option<u32>,
+    /// Without `choice` and `stop_ids`, and with a seed that counts only if `seed` has one.
+    pub(crate) sampling: Sampling,
+    /// `None`: one is drawn.
+    pub(crate) seed: Option<u64>,
+    /// Choices, at least 1.
+    pub(crate) n: u32,
     pub(crate) stop: Vec<String>,
     pub(crate) stop_token_ids: Vec<TokenId>,
     pub(crate) ignore_eos: bool,
+    /// Alternatives to report beside each token; `None`: no log-probabilities.
+    pub(crate) logprobs: Option<u32>,
+    /// What to draft with, if anything.
+    pub(crate) speculation: Option<SpeculativeConfig>,
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
     pub(crate) return_token_ids: bool,
+    pub(crate) return_token_provenance: bool,
 }
 
 impl Params {
-    pub(crate) fn parse(fields: &mut Fields<'_>, limits: &RequestLimits) -> Result<Self, Error> {
+    /// Takes every field that both endpoints have. `max_completion_tokens` is chat's newer name of `max_tokens`.
+    pub(crate) fn parse(
+        fields: &mut Fields<'_>,
+        limits: &RequestLimits,
+        max_completion_tokens: bool,
+    ) -> Result<Self, Error> {
         let model = fields.string("model")?.map(str::to_owned);
-        let max_tokens = fields.integer("max_tokens", 1, limits.context)?;
-        temperature(fields)?;
+        let mut max_tokens = fields.integer("max_tokens", 1, limits.context)?;
+        if max_completion_tokens {
+            let newer = fields.integer("max_completion_tokens", 1, limits.context)?;
+            if let (Some(older), Some(newer)) = (max_tokens, newer)
+                && older != newer
+            {
+                return Err(invalid(
+                    "max_tokens",
+                    format!(
+                        "`max_tokens` is {older} and `max_completion_tokens` is {newer}: pass one of them"
+                    ),
+                ));
+            }
+            max_tokens = newer.or(max_tokens);
+        }
+        let mut sampling = sampling(fields, limits.vocab)?;
+        fields.refuse_null("min_tokens")?;
+        sampling.min_tokens = fields
+            .integer("min_tokens", 0, limits.context)?
+            .unwrap_or(0);
+        if max_tokens.is_some_and(|max| sampling.min_tokens > max) {
+            let (min, max) = (sampling.min_tokens, max_tokens.unwrap_or_default());
+            return Err(invalid(
+                "min_tokens",
+                format!("`min_tokens` is {min}, above `max_tokens`, which is {max}"),
+            ));
+        }
+        let seed = fields.bits64("seed")?;
+        let n = fields.integer("n", 1, MAX_CHOICES)?.unwrap_or(1);
         let stop = stop_strings(fields)?;
         let stop_token_ids = stop_tokens(fields, limits.vocab)?;
+        fields.refuse_null("ignore_eos")?;
         let ignore_eos = fields.flag("ignore_eos")?;
-        // Greedy decoding draws nothing, so a seed changes nothing: it is checked and kept out.
-        fields.bits64("seed")?;
+        let speculation =
+            SpeculativeConfig::of_request(fields.raw("speculative_config"), limits.speculation)?;
         let stream = fields.flag("stream")?;
         let include_usage = stream_options(fields, stream)?;
         let return_token_ids = fields.flag("return_token_ids")?;
-        neutral_only(fields)?;
+        fields.refuse_null("return_token_provenance")?;
+        let return_token_provenance = fields.flag("return_token_provenance")?;
         without_effect(fields)?;
         Ok(Self {
             model,
             max_tokens,
+            sampling,
+            seed,
+            n,
             stop,
             stop_token_ids,
             ignore_eos,
+            logprobs: None,
+            speculation,
             stream,
             include_usage,
             return_token_ids,
+            return_token_provenance,
         })
-    }
-}
-
-/// Only greedy decoding exists, and nothing but 0 asks for it.
-fn temperature(fields: &mut Fields<'_>) -> Result<(), Error> {
-    const NOT_BUILT: &str = "sampling is not built yet: pass temperature 0";
-    match fields.number("temperature")? {
-        Some(0.0) => Ok(()),
-        Some(value) if (0.0..=2.0).contains(&value) => Err(invalid(
-            "temperature",
-            format!("`temperature` is {value}, but {NOT_BUILT}"),
-        )),
-        Some(value) => Err(invalid(
-            "temperature",
-            format!("`temperature` is {value}, outside 0..=2"),
-        )),
-        None => Err(invalid(
-            "temperature",
-            format!("`temperature` is 1 where it is absent, but {NOT_BUILT}"),
-        )),
     }
 }
 
@@ -142,34 +176,10 @@ fn stream_options(fields: &mut Fields<'_>, stream: bool) -> Result<bool, Error> 
         ));
     }
     let mut options = Fields::new(value, "stream_options")?;
+    options.refuse_null("include_usage")?;
     let include_usage = options.flag("include_usage")?;
     options.finish()?;
     Ok(include_usage)
-}
-
-/// Parameters that are not supported yet, with the value that asks for nothing: clients send those
-/// without meaning anything by it. Any other value is refused, never ignored.
-fn neutral_only(fields: &mut Fields<'_>) -> Result<(), Error> {
-    for (field, neutral) in [
-        ("n", json!(1)),
-        ("top_p", json!(1)),
-        ("top_k", json!(0)),
-        ("min_p", json!(0)),
-        ("presence_penalty", json!(0)),
-        ("frequency_penalty", json!(0)),
-        ("repetition_penalty", json!(1)),
-    ] {
-        let value = fields.optional(field);
-        if value.is_some_and(|value| value.as_f64() != neutral.as_f64()) {
-            return Err(invalid(
-                field,
-                format!(
-                    "`{field}` is not supported yet: leave it out, or pass {neutral}, which changes nothing"
-                ),
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Parameters of OpenAI's that cannot change an answer.

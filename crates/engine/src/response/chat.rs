@@ -3,7 +3,10 @@
 use foretoken_core::TokenId;
 use serde::Serialize;
 
-use super::{Answer, FinishReason, Header, Piece, Shape, Usage};
+use super::{
+    Answer, ChatLogprobs, FinishReason, Header, Metrics, Piece, Provenance, Shape, Usage, Wants,
+    provenance,
+};
 
 /// The shape of `/v1/chat/completions`.
 #[derive(Debug)]
@@ -15,10 +18,13 @@ pub struct ChatCompletion {
     /// Id, time, model.
     #[serde(flatten)]
     pub header: Header,
-    /// One entry.
+    /// One entry a choice.
     pub choices: Vec<ChatChoice>,
     /// Tokens read and written.
     pub usage: Usage,
+    /// How it was made, where the engine collects that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
     /// The prompt as the model read it; only where `return_token_ids` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_token_ids: Option<Vec<TokenId>>,
@@ -31,13 +37,16 @@ pub struct ChatChoice {
     pub index: u32,
     /// What the model says.
     pub message: AssistantMessage,
-    /// Always null: log probabilities are not supported yet.
-    pub logprobs: Option<()>,
+    /// Null unless asked for.
+    pub logprobs: Option<ChatLogprobs>,
     /// Why it ended.
     pub finish_reason: FinishReason,
     /// Its tokens; only where `return_token_ids` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<TokenId>>,
+    /// Where each came from; only where `return_token_provenance` asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_provenance: Option<Vec<Provenance>>,
 }
 
 /// The model's message.
@@ -62,6 +71,9 @@ pub struct ChatCompletionChunk {
     /// In the last chunk, where `stream_options.include_usage` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// How it was made, beside the usage, where the engine collects that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
     /// In the first chunk, where `return_token_ids` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_token_ids: Option<Vec<TokenId>>,
@@ -74,13 +86,16 @@ pub struct ChatChunkChoice {
     pub index: u32,
     /// What is new.
     pub delta: Delta,
-    /// Always null: log probabilities are not supported yet.
-    pub logprobs: Option<()>,
+    /// Null unless asked for.
+    pub logprobs: Option<ChatLogprobs>,
     /// Why it ended; null until it did.
     pub finish_reason: Option<FinishReason>,
     /// The part's tokens; only where `return_token_ids` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<TokenId>>,
+    /// Where each came from; only where `return_token_provenance` asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_provenance: Option<Vec<Provenance>>,
 }
 
 /// What a chunk adds to the message.
@@ -100,11 +115,15 @@ impl Shape for Chat {
     const OBJECTS: [&'static str; 2] = ["chat.completion", "chat.completion.chunk"];
     const HAS_OPENING: bool = true;
 
-    fn opening(header: Header, prompt_token_ids: Option<Vec<TokenId>>) -> ChatCompletionChunk {
+    fn opening(
+        header: Header,
+        index: u32,
+        prompt_token_ids: Option<Vec<TokenId>>,
+    ) -> ChatCompletionChunk {
         ChatCompletionChunk {
             header,
             choices: vec![ChatChunkChoice {
-                index: 0,
+                index,
                 delta: Delta {
                     role: Some("assistant"),
                     content: String::new(),
@@ -112,8 +131,10 @@ impl Shape for Chat {
                 logprobs: None,
                 finish_reason: None,
                 token_ids: None,
+                token_provenance: None,
             }],
             usage: None,
+            metrics: None,
             prompt_token_ids,
         }
     }
@@ -121,52 +142,58 @@ impl Shape for Chat {
     fn chunk(
         header: Header,
         piece: Piece,
-        with_ids: bool,
+        wants: Wants,
         prompt_token_ids: Option<Vec<TokenId>>,
     ) -> ChatCompletionChunk {
         ChatCompletionChunk {
             header,
             choices: vec![ChatChunkChoice {
-                index: 0,
+                index: piece.index,
+                token_provenance: provenance(&piece, wants),
                 delta: Delta {
                     role: None,
                     content: piece.text,
                 },
-                logprobs: None,
+                logprobs: wants.logprobs.then(|| ChatLogprobs::new(piece.logprobs)),
                 finish_reason: piece.finish,
-                token_ids: with_ids.then_some(piece.token_ids),
+                token_ids: wants.token_ids.then_some(piece.token_ids),
             }],
             usage: None,
+            metrics: None,
             prompt_token_ids,
         }
     }
 
-    fn usage(header: Header, usage: Usage) -> ChatCompletionChunk {
+    fn usage(header: Header, usage: Usage, metrics: Option<Metrics>) -> ChatCompletionChunk {
         ChatCompletionChunk {
             header,
             choices: Vec::new(),
             usage: Some(usage),
+            metrics,
             prompt_token_ids: None,
         }
     }
 
     fn response(header: Header, answer: Answer) -> ChatCompletion {
-        let (token_ids, prompt_token_ids) = answer.token_ids.unzip();
+        let wants = answer.wants;
+        let choices = answer.choices.into_iter().map(|choice| ChatChoice {
+            index: choice.index,
+            token_provenance: provenance(&choice, wants),
+            message: AssistantMessage {
+                role: "assistant",
+                content: choice.text,
+                refusal: None,
+            },
+            logprobs: wants.logprobs.then(|| ChatLogprobs::new(choice.logprobs)),
+            finish_reason: choice.finish.unwrap_or(FinishReason::Abort),
+            token_ids: wants.token_ids.then_some(choice.token_ids),
+        });
         ChatCompletion {
             header,
-            choices: vec![ChatChoice {
-                index: 0,
-                message: AssistantMessage {
-                    role: "assistant",
-                    content: answer.text,
-                    refusal: None,
-                },
-                logprobs: None,
-                finish_reason: answer.finish,
-                token_ids,
-            }],
+            choices: choices.collect(),
             usage: answer.usage,
-            prompt_token_ids,
+            metrics: answer.metrics,
+            prompt_token_ids: answer.prompt_token_ids,
         }
     }
 }

@@ -3,7 +3,10 @@
 use foretoken_core::TokenId;
 use serde::Serialize;
 
-use super::{Answer, FinishReason, Header, Piece, Shape, Usage};
+use super::{
+    Answer, CompletionLogprobs, FinishReason, Header, Metrics, Piece, Provenance, Shape, Usage,
+    Wants, provenance,
+};
 
 /// The shape of `/v1/completions`.
 #[derive(Debug)]
@@ -15,10 +18,13 @@ pub struct Completion {
     /// Id, time, model.
     #[serde(flatten)]
     pub header: Header,
-    /// One entry.
+    /// One entry a choice.
     pub choices: Vec<CompletionChoice>,
     /// Tokens read and written.
     pub usage: Usage,
+    /// How it was made, where the engine collects that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
     /// The prompt as the model read it; only where `return_token_ids` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_token_ids: Option<Vec<TokenId>>,
@@ -31,13 +37,16 @@ pub struct CompletionChoice {
     pub index: u32,
     /// Its text, without what ended it.
     pub text: String,
-    /// Always null: log probabilities are not supported yet.
-    pub logprobs: Option<()>,
+    /// Null unless asked for.
+    pub logprobs: Option<CompletionLogprobs>,
     /// Why it ended.
     pub finish_reason: FinishReason,
     /// Its tokens; only where `return_token_ids` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<TokenId>>,
+    /// Where each came from; only where `return_token_provenance` asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_provenance: Option<Vec<Provenance>>,
 }
 
 /// A part of a streamed `text_completion`.
@@ -51,6 +60,9 @@ pub struct CompletionChunk {
     /// In the last chunk, where `stream_options.include_usage` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// How it was made, beside the usage, where the engine collects that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
     /// In the first chunk, where `return_token_ids` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_token_ids: Option<Vec<TokenId>>,
@@ -63,13 +75,16 @@ pub struct CompletionChunkChoice {
     pub index: u32,
     /// Text that follows what came before.
     pub text: String,
-    /// Always null: log probabilities are not supported yet.
-    pub logprobs: Option<()>,
+    /// Null unless asked for.
+    pub logprobs: Option<CompletionLogprobs>,
     /// Why it ended; null until it did.
     pub finish_reason: Option<FinishReason>,
     /// The part's tokens; only where `return_token_ids` asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<TokenId>>,
+    /// Where each came from; only where `return_token_provenance` asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_provenance: Option<Vec<Provenance>>,
 }
 
 impl Shape for Text {
@@ -79,52 +94,70 @@ impl Shape for Text {
     const OBJECTS: [&'static str; 2] = ["text_completion", "text_completion"];
     const HAS_OPENING: bool = false;
 
-    fn opening(header: Header, prompt_token_ids: Option<Vec<TokenId>>) -> CompletionChunk {
-        Self::chunk(header, Piece::default(), false, prompt_token_ids)
+    fn opening(
+        header: Header,
+        index: u32,
+        prompt_token_ids: Option<Vec<TokenId>>,
+    ) -> CompletionChunk {
+        let piece = Piece {
+            index,
+            ..Piece::default()
+        };
+        Self::chunk(header, piece, Wants::NOTHING, prompt_token_ids)
     }
 
     fn chunk(
         header: Header,
         piece: Piece,
-        with_ids: bool,
+        wants: Wants,
         prompt_token_ids: Option<Vec<TokenId>>,
     ) -> CompletionChunk {
         CompletionChunk {
             header,
             choices: vec![CompletionChunkChoice {
-                index: 0,
+                index: piece.index,
+                token_provenance: provenance(&piece, wants),
                 text: piece.text,
-                logprobs: None,
+                logprobs: wants
+                    .logprobs
+                    .then(|| CompletionLogprobs::new(piece.logprobs)),
                 finish_reason: piece.finish,
-                token_ids: with_ids.then_some(piece.token_ids),
+                token_ids: wants.token_ids.then_some(piece.token_ids),
             }],
             usage: None,
+            metrics: None,
             prompt_token_ids,
         }
     }
 
-    fn usage(header: Header, usage: Usage) -> CompletionChunk {
+    fn usage(header: Header, usage: Usage, metrics: Option<Metrics>) -> CompletionChunk {
         CompletionChunk {
             header,
             choices: Vec::new(),
             usage: Some(usage),
+            metrics,
             prompt_token_ids: None,
         }
     }
 
     fn response(header: Header, answer: Answer) -> Completion {
-        let (token_ids, prompt_token_ids) = answer.token_ids.unzip();
+        let wants = answer.wants;
+        let choices = answer.choices.into_iter().map(|choice| CompletionChoice {
+            index: choice.index,
+            token_provenance: provenance(&choice, wants),
+            text: choice.text,
+            logprobs: wants
+                .logprobs
+                .then(|| CompletionLogprobs::new(choice.logprobs)),
+            finish_reason: choice.finish.unwrap_or(FinishReason::Abort),
+            token_ids: wants.token_ids.then_some(choice.token_ids),
+        });
         Completion {
             header,
-            choices: vec![CompletionChoice {
-                index: 0,
-                text: answer.text,
-                logprobs: None,
-                finish_reason: answer.finish,
-                token_ids,
-            }],
+            choices: choices.collect(),
             usage: answer.usage,
-            prompt_token_ids,
+            metrics: answer.metrics,
+            prompt_token_ids: answer.prompt_token_ids,
         }
     }
 }

@@ -2,17 +2,24 @@
 
 mod chat;
 mod completion;
+mod logprobs;
+mod metrics;
 mod shape;
 
 use foretoken_core::TokenId;
-use serde::Serialize;
+use foretoken_decode::TokenProvenance;
+use serde::{Serialize, Serializer};
 
 pub use chat::{
     AssistantMessage, Chat, ChatChoice, ChatChunkChoice, ChatCompletion, ChatCompletionChunk, Delta,
 };
 pub use completion::{Completion, CompletionChoice, CompletionChunk, CompletionChunkChoice, Text};
-pub(crate) use shape::Answer;
-pub use shape::Shape;
+pub use logprobs::{
+    Alternative, ChatAlternative, ChatLogprobs, ChatTokenLogprob, CompletionLogprobs, TokenReport,
+    TopLogprobs,
+};
+pub use metrics::{ForetokenMetrics, Metrics, SpeculativeDecoding, TimingMetrics};
+pub use shape::{Answer, Shape, Wants};
 
 /// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -40,10 +47,19 @@ impl From<foretoken_decode::FinishReason> for FinishReason {
 pub struct Usage {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
-    /// Tokens generated: the token or the stop string that ended the answer included.
+    /// Tokens generated, of all choices: the token or the stop string that ended an answer included.
     pub completion_tokens: usize,
     /// Their sum.
     pub total_tokens: usize,
+    /// More about the prompt's.
+    pub prompt_tokens_details: PromptTokensDetails,
+}
+
+/// More about the tokens of the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PromptTokensDetails {
+    /// Those whose keys and values were there from a request before.
+    pub cached_tokens: usize,
 }
 
 /// What every chunk and response of one request has in common.
@@ -61,13 +77,64 @@ pub struct Header {
     pub system_fingerprint: String,
 }
 
-/// A piece of an answer.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A piece of an answer, or the whole of one.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Piece {
+    /// The choice it belongs to.
+    pub index: u32,
     /// Text that follows what came before.
     pub text: String,
     /// The tokens of the piece. Their text may come later, or not at all.
     pub token_ids: Vec<TokenId>,
+    /// How many bytes of `text` there were when each had come.
+    pub text_ends: Vec<usize>,
+    /// Where each came from; empty unless asked for.
+    pub provenance: Vec<TokenProvenance>,
+    /// What is reported of each; empty unless asked for.
+    pub logprobs: Vec<TokenReport>,
     /// Why the answer ended, if it did.
     pub finish: Option<FinishReason>,
+}
+
+impl Piece {
+    /// Adds the piece that follows.
+    pub(crate) fn append(&mut self, next: &Piece) {
+        let ends = next.text_ends.iter().map(|end| self.text.len() + end);
+        self.text_ends.extend(ends);
+        self.text.push_str(&next.text);
+        self.token_ids.extend_from_slice(&next.token_ids);
+        self.provenance.extend_from_slice(&next.provenance);
+        self.logprobs.extend_from_slice(&next.logprobs);
+        self.finish = next.finish;
+    }
+}
+
+/// Where a token came from, by its name in a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Provenance(pub TokenProvenance);
+
+impl Provenance {
+    /// `prefill`, `plain`, `draft`, `recovered` or `bonus`.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            TokenProvenance::Prefill => "prefill",
+            TokenProvenance::Plain => "plain",
+            TokenProvenance::Draft => "draft",
+            TokenProvenance::Recovered => "recovered",
+            TokenProvenance::Bonus => "bonus",
+        }
+    }
+}
+
+impl Serialize for Provenance {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// The provenance of a piece's tokens, where it was asked for.
+fn provenance(piece: &Piece, wants: Wants) -> Option<Vec<Provenance>> {
+    wants
+        .provenance
+        .then(|| piece.provenance.iter().copied().map(Provenance).collect())
 }

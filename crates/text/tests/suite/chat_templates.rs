@@ -215,7 +215,11 @@ fn a_value_wrapped_in_a_loop_does_not_exhaust_the_stack() {
         for ending in ["", "{{ ns.x }}"] {
             let shallower = format!("{}{ending}", wrap.replace("90000", "1000"));
             let text = rendered_text(&shallower, &[user("z")], &options());
-            assert!(ending.is_empty() || text.starts_with("[["), "{} bytes", text.len());
+            assert!(
+                ending.is_empty() || text.starts_with("[["),
+                "{} bytes",
+                text.len()
+            );
         }
     });
     run.unwrap().join().unwrap();

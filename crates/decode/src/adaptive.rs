@@ -1,0 +1,433 @@
+//! How many tokens a step drafts: as many as pay.
+//!
+//! A pass of `k + 1` rows and its draft take a time that was measured, and yield a number of tokens that can be
+//! expected from what was accepted before. Each step takes the k with the most expected tokens a second, 0 where none
+//! beats plain decoding. None of this can change an answer: it only says how much is guessed, and the target chooses
+//! the same tokens whatever was guessed.
+
+mod acceptance;
+mod step_costs;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub use acceptance::AcceptanceEstimate;
+pub use step_costs::StepCosts;
+
+use crate::{AcceptanceStatistics, StatisticsLevel};
+
+/// Steps without a draft before one is tried again, at first.
+const FIRST_PROBE_INTERVAL: usize = 8;
+
+/// The most steps without a draft before one is tried again. The interval doubles while probes fail, up to this times
+/// what a probe costs beside a plain step: so probes take no more than 1/128 of the time for long, and where they are
+/// cheap, text that can be guessed is soon found again.
+const LAST_PROBE_INTERVAL: usize = 128;
+
+/// Drafts of a probe: the fewest that say anything, since most probes fail.
+const PROBE_DRAFTS: usize = 1;
+
+/// The number of drafts, of `0..=ceiling`, with the most expected tokens a second; the least of several.
+///
+/// With `α_j` the probability that draft j is accepted once those before it were, k drafts yield
+/// `E(k) = 1 + Σ_{i ≤ k} Π_{j ≤ i} α_j` tokens in the time of a pass of `k + 1` rows and of drafting k tokens.
+/// A ceiling above 15 is taken as 15.
+pub fn choose_k(ceiling: usize, costs: &StepCosts, estimate: &AcceptanceEstimate) -> usize {
+    let (mut best, mut best_rate) = (0, 1.0 / costs.step_ms(0));
+    let (mut expected, mut all_accepted) = (1.0, 1.0);
+    for (i, probability) in estimate.probabilities().iter().take(ceiling).enumerate() {
+        all_accepted *= probability;
+        expected += all_accepted;
+        let rate = expected / costs.step_ms(i + 1);
+        if rate > best_rate {
+            (best, best_rate) = (i + 1, rate);
+        }
+    }
+    best
+}
+
+/// What one answer knows to choose how many tokens a step drafts.
+///
+/// Where drafting does not pay, a single draft is tried again after 8 steps, and after twice as many each time while
+/// that fails, up to 128, or fewer where that keeps probes to 1/128 of the time; a success starts over with 8. It is
+/// not tried where a step with one draft costs twice a plain one or more. So an answer of 500 steps in which nothing is
+/// accepted costs at most 3 % more than plain decoding.
+#[derive(Debug, Clone)]
+pub struct AdaptiveSpeculation {
+    costs: Rc<RefCell<StepCosts>>,
+    estimate: AcceptanceEstimate,
+    /// Steps that chose not to draft since drafts were last verified.
+    waited: usize,
+    /// How many of them are followed by a probe.
+    interval: usize,
+    /// Whether the latest choice was a probe.
+    probing: bool,
+}
+
+impl AdaptiveSpeculation {
+    /// Starts an answer from `estimate`. The costs are those of a device and model: every answer on them shares, reads
+    /// and updates one.
+    pub fn new(costs: Rc<RefCell<StepCosts>>, estimate: AcceptanceEstimate) -> Self {
+        Self {
+            costs,
+            estimate,
+            waited: 0,
+            interval: FIRST_PROBE_INTERVAL,
+            probing: false,
+        }
+    }
+
+    /// What was learnt of acceptance so far.
+    pub fn estimate(&self) -> &AcceptanceEstimate {
+        &self.estimate
+    }
+
+    /// How many tokens the next step drafts, `0..=ceiling`.
+    pub(crate) fn next_k(&mut self, ceiling: usize) -> usize {
+        let costs = self.costs.borrow();
+        let k = choose_k(ceiling, &costs, &self.estimate);
+        self.probing = false;
+        if k > 0 || ceiling == 0 {
+            return k;
+        }
+        self.waited = self.waited.saturating_add(1);
+        let extra = costs.step_ms(PROBE_DRAFTS) / costs.step_ms(0) - 1.0;
+        // Twice the cost for at most twice the tokens is never worth a try.
+        let bearable = extra < 1.0;
+        // `as` saturates.
+        let enough = (LAST_PROBE_INTERVAL as f64 * extra).ceil() as usize;
+        let interval = self.interval.min(enough.max(FIRST_PROBE_INTERVAL));
+        self.probing = bearable && self.waited >= interval;
+        if self.probing { PROBE_DRAFTS } else { 0 }
+    }
+
+    /// Takes note of the time it took to propose `proposed` tokens.
+    pub(crate) fn record_draft(&self, proposed: usize, ms: f64) {
+        self.costs.borrow_mut().record_draft(proposed, ms);
+    }
+
+    /// Takes note of a pass that verified `drafted` drafts, none perhaps, and accepted the first `accepted`.
+    pub(crate) fn record_step(&mut self, drafted: usize, accepted: usize, pass_ms: f64) {
+        self.costs.borrow_mut().record_pass(drafted + 1, pass_ms);
+        if drafted == 0 {
+            // A probe for which the drafter had no guess cost nothing, and stays due.
+            return;
+        }
+        self.estimate.record_step(drafted, accepted);
+        if accepted > 0 {
+            self.interval = FIRST_PROBE_INTERVAL;
+            // Should drafting still not pay by the averages, the next step probes again.
+            self.waited = self.interval;
+        } else {
+            if self.probing {
+                self.interval = (self.interval * 2).min(LAST_PROBE_INTERVAL);
+            }
+            self.waited = 0;
+        }
+    }
+}
+
+/// How many times as fast as plain decoding an answer should have been by the costs of its steps:
+/// `emitted · T(1) / Σ over steps of (T(drafted + 1) + draft time)`.
+///
+/// `emitted`: tokens of the answer after the first, which is the prompt's pass's. The drafter's time is the measured
+/// one where it was measured, at [`StatisticsLevel::Detailed`], and else the costs' estimate. `None` without steps.
+pub fn predicted_speedup(
+    emitted: u64,
+    statistics: &AcceptanceStatistics,
+    costs: &StepCosts,
+) -> Option<f64> {
+    let steps = statistics.plain_steps + statistics.num_spec_steps;
+    if steps == 0 {
+        return None;
+    }
+    let verified: f64 = statistics
+        .acceptance_histogram_by_draft_length
+        .iter()
+        .map(|(drafted, histogram)| {
+            histogram.iter().sum::<u64>() as f64 * costs.pass_ms(drafted + 1)
+        })
+        .sum();
+    let plain = statistics.plain_steps as f64 * costs.pass_ms(1);
+    let drafting = match statistics.level() {
+        StatisticsLevel::Detailed => statistics.draft_time_ms,
+        _ => statistics.num_proposed_tokens as f64 * costs.draft_ms(),
+    };
+    Some(emitted as f64 * costs.pass_ms(1) / (verified + plain + drafting))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MAX_SPECULATIVE_TOKENS;
+
+    /// Costs with T(rows) as given for 1 to 16 rows.
+    fn costs(pass_ms: impl Fn(usize) -> f64) -> StepCosts {
+        let measured: Vec<_> = (1..=16).map(|rows| (rows, pass_ms(rows))).collect();
+        StepCosts::from_measured(&measured).unwrap()
+    }
+
+    fn shared(costs: StepCosts) -> Rc<RefCell<StepCosts>> {
+        Rc::new(RefCell::new(costs))
+    }
+
+    fn random(state: &mut u64) -> f64 {
+        *state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        (*state >> 33) as f64 / f64::from(1u32 << 31)
+    }
+
+    /// Expected tokens by the distribution of the number accepted, not by the sum of products.
+    fn expected_tokens(k: usize, alpha: &[f64]) -> f64 {
+        (0..=k)
+            .map(|accepted| {
+                let reached: f64 = alpha[..accepted].iter().product();
+                let stops = if accepted == k {
+                    1.0
+                } else {
+                    1.0 - alpha[accepted]
+                };
+                (accepted + 1) as f64 * reached * stops
+            })
+            .sum()
+    }
+
+    /// Tokens a millisecond for every k.
+    fn rates(ceiling: usize, costs: &StepCosts, draft_ms: f64, alpha: &[f64]) -> Vec<f64> {
+        (0..=ceiling)
+            .map(|k| expected_tokens(k, alpha) / (costs.pass_ms(k + 1) + k as f64 * draft_ms))
+            .collect()
+    }
+
+    #[test]
+    fn equals_brute_force() {
+        let mut state = 7;
+        let mut chosen = [0; MAX_SPECULATIVE_TOKENS + 1];
+        for case in 0..3000 {
+            let (slope, bend) = (0.5 * random(&mut state).powi(3), random(&mut state).powi(4));
+            let draft_ms = [0.0, 0.5 * random(&mut state)][case % 2];
+            let power = [1, 2, 4, 20][case / 16 % 4];
+            let costs = costs(|rows| {
+                10.0 * (1.0 + slope * (rows - 1) as f64) + bend * rows.saturating_sub(4) as f64
+            })
+            .with_draft_ms(draft_ms);
+            let alpha: Vec<f64> = (0..15)
+                .map(|_| 1.0 - random(&mut state).powi(power))
+                .collect();
+            let estimate = AcceptanceEstimate::from_probabilities(&alpha);
+            let ceiling = case % 16;
+            let rates = rates(ceiling, &costs, draft_ms, &alpha);
+            let best = (0..=ceiling)
+                .reduce(|a, b| if rates[b] > rates[a] { b } else { a })
+                .unwrap();
+            let k = choose_k(ceiling, &costs, &estimate);
+            assert!(
+                rates[k] >= rates[best] * (1.0 - 1e-12),
+                "case {case}: {k}, not {best}, of {rates:?}"
+            );
+            chosen[k] += 1;
+        }
+        assert!(chosen.iter().all(|n| *n > 20), "every k occurs: {chosen:?}");
+    }
+
+    #[test]
+    fn worked_cases() {
+        let half = AcceptanceEstimate::from_probabilities(&[0.5; 15]);
+        // T(rows) = 1 + 0.1 (rows - 1): 1/1, 1.5/1.1, 1.75/1.2, 1.875/1.3, 1.9375/1.4.
+        let linear = costs(|rows| 0.9 + 0.1 * rows as f64);
+        assert_eq!(choose_k(15, &linear, &half), 2);
+        assert_eq!(choose_k(1, &linear, &half), 1);
+        assert_eq!(choose_k(0, &linear, &half), 0);
+        // A row more costs as much as a pass.
+        assert_eq!(choose_k(15, &costs(|rows| rows as f64), &half), 0);
+        // Rows for nothing: all of them, unless none is ever accepted.
+        let flat = costs(|_| 3.0);
+        assert_eq!(choose_k(15, &flat, &half), 15);
+        assert_eq!(choose_k(99, &flat, &half), 15);
+        let never = AcceptanceEstimate::from_probabilities(&[0.0; 15]);
+        assert_eq!(choose_k(15, &flat, &never), 0);
+        // A draft that costs as much as what it saves.
+        assert_eq!(choose_k(15, &flat.with_draft_ms(3.0), &half), 0);
+    }
+
+    /// Steps through `steps` steps of a drafter of which the model accepts what `accepts` says; the sum of
+    /// T(rows) and draft time, and the k of each step.
+    fn simulate(
+        truth: &StepCosts,
+        ceiling: usize,
+        steps: usize,
+        accepts: impl Fn(usize, usize) -> usize,
+    ) -> (f64, Vec<usize>) {
+        let mut adaptive =
+            AdaptiveSpeculation::new(shared(truth.clone()), AcceptanceEstimate::default());
+        let mut sum = 0.0;
+        let ks = (0..steps)
+            .map(|step| {
+                let k = adaptive.next_k(ceiling);
+                sum += truth.step_ms(k);
+                adaptive.record_step(k, accepts(step, k), truth.pass_ms(k + 1));
+                k
+            })
+            .collect();
+        (sum, ks)
+    }
+
+    #[test]
+    fn where_nothing_is_accepted_it_costs_at_most_three_percent() {
+        let (sum, ks) = simulate(
+            &costs(|rows| if rows == 1 { 10.0 } else { 14.0 }),
+            15,
+            500,
+            |_, _| 0,
+        );
+        assert!(ks[0] > 0, "the first step drafts");
+        assert!(sum <= 1.03 * 500.0 * 10.0, "{}", sum / 5000.0);
+        // Whatever the device: any cost of a second row, of those after it, and of drafting.
+        let mut worst: f64 = 1.0;
+        for second in 0..60 {
+            for slope in [0.0, 0.02, 0.1, 0.3, 1.0] {
+                for draft_ms in [0.0, 0.1, 1.0] {
+                    let truth = costs(|rows| match rows {
+                        1 => 10.0,
+                        _ => 10.0 + f64::from(second) + 10.0 * slope * (rows - 2) as f64,
+                    })
+                    .with_draft_ms(draft_ms);
+                    for ceiling in [1, 2, 4, 8, 15] {
+                        let (sum, _) = simulate(&truth, ceiling, 500, |_, _| 0);
+                        worst = worst.max(sum / 5000.0);
+                    }
+                }
+            }
+        }
+        assert!((1.005..=1.03).contains(&worst), "{worst}");
+    }
+
+    #[test]
+    fn noise_and_wrong_measurements_at_load_do_not_break_the_bound() {
+        for seed in 0..50 {
+            for second in [10.2, 10.6, 11.5, 13.0, 16.0, 25.0] {
+                let truth = costs(|rows| match rows {
+                    1 => 10.0,
+                    _ => second + 0.7 * (rows - 2) as f64,
+                });
+                // Load saw half of the difference between row counts.
+                let seen = shared(costs(|rows| 5.0 + truth.pass_ms(rows) / 2.0));
+                let mut adaptive = AdaptiveSpeculation::new(seen, AcceptanceEstimate::default());
+                let (mut state, mut sum) = (seed, 0.0);
+                for _ in 0..500 {
+                    let k = adaptive.next_k(8);
+                    let ms = truth.pass_ms(k + 1);
+                    sum += ms;
+                    let outlier = if random(&mut state) < 0.02 { 5.0 } else { 1.0 };
+                    let noise = 0.95 + 0.1 * random(&mut state);
+                    adaptive.record_step(k, 0, ms * noise * outlier);
+                }
+                assert!(sum <= 1.03 * 5000.0, "{second}: {}", sum / 5000.0);
+            }
+        }
+    }
+
+    /// Steps between probes that all fail.
+    fn probe_gaps(second_row_ms: f64) -> Vec<usize> {
+        let truth = costs(|rows| if rows == 1 { 10.0 } else { second_row_ms });
+        let never = AcceptanceEstimate::from_probabilities(&[0.0]);
+        let mut adaptive = AdaptiveSpeculation::new(shared(truth.clone()), never);
+        let probes: Vec<usize> = (1..=1000)
+            .filter(|_| {
+                let k = adaptive.next_k(4);
+                assert!(k <= 1, "probes draft one token");
+                adaptive.record_step(k, 0, truth.pass_ms(k + 1));
+                k == 1
+            })
+            .collect();
+        let before = std::iter::once(&0).chain(&probes);
+        probes.iter().zip(before).map(|(b, a)| b - a).collect()
+    }
+
+    #[test]
+    fn probes_come_ever_more_rarely() {
+        assert_eq!(probe_gaps(19.999)[..7], [8, 16, 32, 64, 128, 128, 128]);
+        // 0.4 of 128, as a probe costs 0.4 more than a plain step.
+        assert_eq!(probe_gaps(14.0)[..6], [8, 16, 32, 52, 52, 52]);
+        assert!(probe_gaps(10.5).iter().all(|gap| *gap == 8));
+        assert!(probe_gaps(20.0).is_empty(), "not worth a try");
+    }
+
+    #[test]
+    fn a_probe_that_succeeds_brings_drafting_back() {
+        let truth = costs(|rows| 9.0 + rows as f64);
+        // Nothing for 300 steps, then everything.
+        let (_, ks) = simulate(&truth, 8, 600, |step, k| if step < 300 { 0 } else { k });
+        let back = (300..600).find(|step| ks[*step] > 0).unwrap();
+        assert!(back - 300 <= LAST_PROBE_INTERVAL);
+        assert!(ks[back + 10..].iter().all(|k| *k == 8), "{:?}", &ks[back..]);
+    }
+
+    #[test]
+    fn a_probe_without_a_guess_stays_due() {
+        let truth = costs(|rows| if rows == 1 { 10.0 } else { 14.0 });
+        let never = AcceptanceEstimate::from_probabilities(&[0.0; 15]);
+        let mut adaptive = AdaptiveSpeculation::new(shared(truth), never);
+        for step in 1..40 {
+            assert_eq!(adaptive.next_k(4), usize::from(step >= 8), "step {step}");
+            adaptive.record_step(0, 0, 10.0);
+        }
+        // Where the context leaves no room, nothing is chosen and nothing is counted.
+        assert_eq!(adaptive.next_k(0), 0);
+        assert_eq!(adaptive.next_k(4), 1);
+        adaptive.record_step(1, 0, 14.0);
+        for step in 1..=16 {
+            assert_eq!(adaptive.next_k(4), usize::from(step == 16), "step {step}");
+            adaptive.record_step(0, 0, 10.0);
+        }
+    }
+
+    #[test]
+    fn an_oracle_is_asked_for_the_ceiling_within_a_few_steps() {
+        for ceiling in 1..=15 {
+            let (_, ks) = simulate(&costs(|_| 5.0), ceiling, 50, |_, k| k);
+            assert!(ks.iter().all(|k| *k == ceiling), "{ks:?}");
+            let rising = costs(|rows| 9.5 + 0.5 * rows as f64);
+            let (_, ks) = simulate(&rising, ceiling, 50, |_, k| k);
+            assert!(ks[12..].iter().all(|k| *k == ceiling), "{ks:?}");
+        }
+    }
+
+    #[test]
+    fn acceptance_by_chance_leads_to_what_brute_force_says() {
+        let truth = costs(|rows| 9.0 + rows as f64);
+        let state = RefCell::new(3);
+        let (sum, ks) = simulate(&truth, 15, 4000, |_, k| {
+            (0..k)
+                .take_while(|_| random(&mut state.borrow_mut()) < 0.5)
+                .count()
+        });
+        let rates = rates(15, &truth, 0.0, &[0.5; 15]);
+        let tokens: f64 = ks.iter().map(|k| expected_tokens(*k, &[0.5; 15])).sum();
+        assert!(
+            tokens / sum > 0.93 * rates[2],
+            "{} of {rates:?}",
+            tokens / sum
+        );
+        let mean = ks.iter().sum::<usize>() as f64 / ks.len() as f64;
+        assert!((1.5..3.0).contains(&mean), "2 is best, it chose {mean}");
+    }
+
+    #[test]
+    fn the_predicted_speedup_by_hand() {
+        let costs = costs(|rows| 9.0 + rows as f64).with_draft_ms(0.5);
+        let mut statistics = AcceptanceStatistics::new(StatisticsLevel::Detailed, 4).unwrap();
+        assert_eq!(predicted_speedup(0, &statistics, &costs), None);
+        for (drafted, accepted) in [(4, 4), (0, 0), (2, 0), (4, 1)] {
+            statistics.record_step(drafted, accepted);
+        }
+        statistics.draft_time_ms = 3.0;
+        // 5 + 1 + 1 + 2 tokens; passes of 5, 1, 3 and 5 rows.
+        let speedup = predicted_speedup(9, &statistics, &costs).unwrap();
+        assert!((speedup - 90.0 / (14.0 + 10.0 + 12.0 + 14.0 + 3.0)).abs() < 1e-12);
+        let mut summary = AcceptanceStatistics::new(StatisticsLevel::Summary, 4).unwrap();
+        summary.record_step(2, 2);
+        summary.num_proposed_tokens = 2;
+        let speedup = predicted_speedup(3, &summary, &costs).unwrap();
+        assert!((speedup - 30.0 / 13.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,78 @@
+//! Reading what a pass chose, and how much of it counts.
+
+use foretoken_core::sampling::{TokenLogprobs, accepted_drafts};
+use foretoken_core::{Chosen, LanguageModel, Ops, TokenId};
+
+use crate::DecodeError;
+use crate::sequence::position;
+
+/// The target's choices that follow from committed tokens: one for every accepted draft, and one after them.
+#[derive(Debug)]
+pub(crate) struct Choices {
+    /// The first `accepted` equal the drafts.
+    pub(crate) tokens: Vec<TokenId>,
+    /// One a token, or none at all.
+    pub(crate) logprobs: Vec<TokenLogprobs>,
+    /// Drafts that were accepted.
+    pub(crate) accepted: usize,
+}
+
+/// Waits for the pass whose logit rows were one committed token, at index `first` of its sequence, and `drafts`
+/// after it.
+///
+/// Rows after a draft that was not accepted say nothing about the sequence, so what they chose is not looked at. And
+/// where the row after accepted drafts has no honest choice, those drafts still stand: plain decoding would have come
+/// as far. The next step then starts with that row, and fails as plain decoding does.
+pub(crate) async fn read_choices<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+    first: usize,
+    drafts: &[TokenId],
+    logprobs: bool,
+) -> Result<Choices, DecodeError> {
+    let rows = drafts.len() + 1;
+    let chosen = ops.read_chosen().await?;
+    if chosen.len() != rows {
+        return Err(DecodeError::ChosenRows {
+            chosen: chosen.len(),
+            expected: rows,
+        });
+    }
+    let accepted = accepted_drafts(&chosen, drafts);
+    let mut tokens = drafts[..accepted].to_vec();
+    let vocab = model.config().vocab_size;
+    match chosen[accepted] {
+        Chosen::Token(token) if token < vocab => tokens.push(token),
+        _ if accepted > 0 => {}
+        Chosen::Token(token) => {
+            return Err(DecodeError::TokenOutOfVocabulary {
+                token,
+                position: first as u64 + 1,
+                vocab,
+            });
+        }
+        Chosen::NonFinite => {
+            return Err(DecodeError::NonFinite {
+                position: position(first),
+            });
+        }
+    }
+    let logprobs = if logprobs {
+        let mut logprobs = ops.read_logprobs().await?;
+        if logprobs.len() < tokens.len() {
+            return Err(DecodeError::ChosenRows {
+                chosen: logprobs.len(),
+                expected: tokens.len(),
+            });
+        }
+        logprobs.truncate(tokens.len());
+        logprobs
+    } else {
+        Vec::new()
+    };
+    Ok(Choices {
+        tokens,
+        logprobs,
+        accepted,
+    })
+}

@@ -1,0 +1,43 @@
+//! How one answer is decoded.
+
+use foretoken_core::Sampling;
+
+use crate::{AdaptiveSpeculation, Drafter, StatisticsLevel, StopConditions};
+
+/// Everything one answer is decoded by.
+#[derive(Debug)]
+pub struct DecodeOptions {
+    /// How tokens are chosen. Token ids in it that the model does not have are left out: they are never chosen.
+    pub sampling: Sampling,
+    /// What ends the answer.
+    pub stop: StopConditions,
+    /// Who guesses ahead; `None`: plain decoding.
+    pub drafter: Option<Box<dyn Drafter>>,
+    /// The most tokens a step drafts; above 15 it is taken as 15, which is what a pass holds.
+    pub num_speculative_tokens: usize,
+    /// Chooses for each step how many tokens up to that are drafted; `None`: always as many. It changes no answer.
+    pub adaptive: Option<AdaptiveSpeculation>,
+    /// Log-probabilities of every token and of this many alternatives (at most
+    /// [`foretoken_core::sampling::MAX_TOP_LOGPROBS`]); `None`: none are computed.
+    pub logprobs: Option<u32>,
+    /// What is counted about acceptance.
+    pub statistics: StatisticsLevel,
+    /// Whether blocks say where each token came from.
+    pub provenance: bool,
+}
+
+impl DecodeOptions {
+    /// Greedy, plain decoding up to `stop`, with nothing counted or reported.
+    pub fn plain(stop: StopConditions) -> Self {
+        Self {
+            sampling: Sampling::greedy(),
+            stop,
+            drafter: None,
+            num_speculative_tokens: 0,
+            adaptive: None,
+            logprobs: None,
+            statistics: StatisticsLevel::None,
+            provenance: false,
+        }
+    }
+}

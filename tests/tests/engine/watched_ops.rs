@@ -1,0 +1,206 @@
+//! `CpuOps` that take their time and keep a record: every wait is pending once, so that a test can interleave and drop
+//! requests within a step.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use foretoken_core::sampling::TokenLogprobs;
+use foretoken_core::{
+    AttentionShape, Chosen, KvShape, MatrixLayout, MatrixPart, Ops, OpsError, Phase, RopeTableSpec,
+    Row, RowSet, Sampling, SequenceSlot, TokenId,
+};
+use foretoken_reference::CpuOps;
+
+/// A pass: its phase, the position of its first row, its rows.
+pub type Pass = (Phase, u32, usize);
+
+pub struct WatchedOps {
+    inner: CpuOps,
+    /// Passes since it was last emptied.
+    pub passes: Rc<RefCell<Vec<Pass>>>,
+    /// Whether a row's bits depend on the rows around it, as on a device with a careless compiler.
+    careless: bool,
+    /// A token whose rows have no honest logits.
+    spoils: Option<TokenId>,
+    spoilt: bool,
+    rows: usize,
+}
+
+impl WatchedOps {
+    pub fn new() -> Self {
+        Self {
+            inner: CpuOps::with_threads(1),
+            passes: Rc::default(),
+            careless: false,
+            spoils: None,
+            spoilt: false,
+            rows: 0,
+        }
+    }
+
+    /// Ops for which a pass with `token` ends in logits that are not finite.
+    pub fn spoiling(token: TokenId) -> Self {
+        Self {
+            spoils: Some(token),
+            ..Self::new()
+        }
+    }
+
+    /// Ops that fail the check of row invariance, padded or not.
+    pub fn careless() -> Self {
+        Self {
+            careless: true,
+            ..Self::new()
+        }
+    }
+}
+
+async fn pending_once() {
+    let mut pended = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut pended, true) {
+            Poll::Ready(())
+        } else {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+impl Ops for WatchedOps {
+    type Matrix = <CpuOps as Ops>::Matrix;
+    type Vector = <CpuOps as Ops>::Vector;
+    type Activation = <CpuOps as Ops>::Activation;
+    type KvCache = <CpuOps as Ops>::KvCache;
+    type RopeTable = <CpuOps as Ops>::RopeTable;
+
+    fn matrix(
+        &mut self,
+        parts: &[MatrixPart],
+        layout: MatrixLayout,
+    ) -> Result<Self::Matrix, OpsError> {
+        self.inner.matrix(parts, layout)
+    }
+    fn write_rows(
+        &mut self,
+        matrix: &mut Self::Matrix,
+        part: usize,
+        first_row: u32,
+        bytes: &[u8],
+    ) -> Result<(), OpsError> {
+        self.inner.write_rows(matrix, part, first_row, bytes)
+    }
+    fn vector(&mut self, name: &str, values: &[f32]) -> Result<Self::Vector, OpsError> {
+        self.inner.vector(name, values)
+    }
+    fn activation(
+        &mut self,
+        name: &str,
+        cols: u32,
+        rows: RowSet,
+    ) -> Result<Self::Activation, OpsError> {
+        self.inner.activation(name, cols, rows)
+    }
+    fn kv_cache(&mut self, shape: KvShape) -> Result<Self::KvCache, OpsError> {
+        self.inner.kv_cache(shape)
+    }
+    fn rope_table(&mut self, spec: &RopeTableSpec) -> Result<Self::RopeTable, OpsError> {
+        self.inner.rope_table(spec)
+    }
+    async fn flush(&mut self) -> Result<(), OpsError> {
+        pending_once().await;
+        self.inner.flush().await
+    }
+    fn set_sampling(
+        &mut self,
+        sequence: SequenceSlot,
+        sampling: &Sampling,
+        prompt: &[TokenId],
+        vocab: u32,
+    ) -> Result<(), OpsError> {
+        self.inner.set_sampling(sequence, sampling, prompt, vocab)
+    }
+    fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize) {
+        self.rows = rows.len();
+        self.spoilt = rows.iter().any(|row| Some(row.token) == self.spoils);
+        let pass = (phase, rows[0].position, rows.len());
+        self.passes.borrow_mut().push(pass);
+        self.inner.begin(phase, rows, logit_rows)
+    }
+    fn embed(&mut self, table: &Self::Matrix, out: &Self::Activation) {
+        self.inner.embed(table, out)
+    }
+    fn rms_norm(
+        &mut self,
+        x: &Self::Activation,
+        weight: &Self::Vector,
+        eps: f32,
+        out: &Self::Activation,
+    ) {
+        self.inner.rms_norm(x, weight, eps, out)
+    }
+    fn matmul(
+        &mut self,
+        x: &Self::Activation,
+        w: &Self::Matrix,
+        bias: Option<&Self::Vector>,
+        out: &Self::Activation,
+    ) {
+        self.inner.matmul(x, w, bias, out)
+    }
+    fn matmul_add(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation) {
+        self.inner.matmul_add(x, w, out)
+    }
+    fn matmul_swiglu(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation) {
+        self.inner.matmul_swiglu(x, w, out)
+    }
+    fn rope_kv(
+        &mut self,
+        qkv: &Self::Activation,
+        rope: &Self::RopeTable,
+        kv: &Self::KvCache,
+        shape: &AttentionShape,
+    ) {
+        self.inner.rope_kv(qkv, rope, kv, shape)
+    }
+    fn attention(
+        &mut self,
+        qkv: &Self::Activation,
+        kv: &Self::KvCache,
+        shape: &AttentionShape,
+        out: &Self::Activation,
+    ) {
+        self.inner.attention(qkv, kv, shape, out)
+    }
+    fn choose(&mut self, logits: &Self::Activation) {
+        self.inner.choose(logits)
+    }
+    fn logprobs(&mut self, logits: &Self::Activation, top: u32) {
+        self.inner.logprobs(logits, top)
+    }
+    fn submit(&mut self) -> Result<(), OpsError> {
+        self.inner.submit()
+    }
+    async fn read_chosen(&mut self) -> Result<Vec<Chosen>, OpsError> {
+        pending_once().await;
+        let mut chosen = self.inner.read_chosen().await?;
+        if self.spoilt {
+            chosen.fill(Chosen::NonFinite);
+        }
+        Ok(chosen)
+    }
+    async fn read_logprobs(&mut self) -> Result<Vec<TokenLogprobs>, OpsError> {
+        self.inner.read_logprobs().await
+    }
+    async fn read_activation(&mut self, x: &Self::Activation) -> Result<Vec<f32>, OpsError> {
+        let mut values = self.inner.read_activation(x).await?;
+        if self.careless && self.rows > 1 {
+            let first = values.first_mut().expect("a pass has values");
+            *first = f32::from_bits(first.to_bits() ^ 1);
+        }
+        Ok(values)
+    }
+}
