@@ -250,24 +250,29 @@ fn matmul_of_mixed_formats_within_a_group() {
     let mut random = Random(2);
     let by_name: HashMap<_, _> = FORMATS.iter().map(|f| (f.name(), *f)).collect();
     let (q4, q8) = (by_name["q4_1"], by_name["q8_0"]);
-    let Some(mut gpu) = gpu::open(Tier::BASE) else {
-        return;
-    };
-    let mut cpu = CpuOps::new();
     let cols = 64;
     let mut part =
         |format: Format, rows: u32| (format, rows, random.weights(format, (rows * cols) as usize));
     let stacked = [part(q4, 24), part(q8, 16), part(q8, 19), part(q4, 8)];
     let gate_up = [part(q4, 40), part(q8, 40)];
-    let x = Random(3).values(5 * cols as usize);
-    for (usage, parts) in [
-        (Use::Plain, &stacked[..]),
-        (Use::Bias, &stacked[..]),
-        (Use::SwiGlu, &gate_up[..]),
-    ] {
-        let a = matmul(&mut gpu, usage, parts, cols, &x, &[], Phase::Rows);
-        let b = matmul(&mut cpu, usage, parts, cols, &x, &[], Phase::Rows);
-        close(&format!("mixed {usage:?}"), &a, &b, 2e-5);
+    for (tier, shape, mut gpu) in every_shape().filter(|(tier, ..)| *tier == Tier::BASE) {
+        for (phase, rows) in [(Phase::Rows, 5), (Phase::Prefill, 31)] {
+            let x = Random(3).values(rows * cols as usize);
+            for (usage, parts) in [
+                (Use::Plain, &stacked[..]),
+                (Use::Bias, &stacked[..]),
+                (Use::SwiGlu, &gate_up[..]),
+            ] {
+                let a = matmul(&mut gpu, usage, parts, cols, &x, &[], phase);
+                let b = matmul(&mut CpuOps::new(), usage, parts, cols, &x, &[], phase);
+                close(
+                    &format!("{tier} {shape:?} mixed {usage:?} {phase:?}"),
+                    &a,
+                    &b,
+                    2e-5,
+                );
+            }
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::device::AdapterReport;
 use crate::tier::Tier;
 
-/// The shape of the matmul kernels. `split` decides the order of summation and so the bits of a result; nothing else here
-/// does. None of it depends on how many rows a pass has.
+/// The shape of the matmul kernels. `split` decides the order of summation and so the bits of a result, and so does
+/// `tiled_prefill` for prompts; nothing else here does. None of it depends on how many rows a pass has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MatmulShape {
     /// Activations are handed round a subgroup instead of loaded by every thread. Needs `split` 1 and subgroups of at
@@ -18,6 +18,8 @@ pub struct MatmulShape {
     pub split: u32,
     /// The most rows a thread carries (C); a pass of fewer takes 1, 2 or 4.
     pub most_rows: u32,
+    /// Prompts run tiles in workgroup memory instead of row kernels in chunks.
+    pub tiled_prefill: bool,
 }
 
 impl MatmulShape {
@@ -30,6 +32,7 @@ impl MatmulShape {
             outputs: 4,
             split: 1,
             most_rows: 8,
+            tiled_prefill: false,
         }
     }
 
@@ -40,6 +43,7 @@ impl MatmulShape {
         outputs: 4,
         split: 1,
         most_rows: 4,
+        tiled_prefill: false,
     };
 
     /// For hardware: eight threads share an output, so that a few hundred outputs fill it and 64 threads load a contiguous
@@ -50,6 +54,7 @@ impl MatmulShape {
         outputs: 2,
         split: 8,
         most_rows: 4,
+        tiled_prefill: true,
     };
 
     /// The shapes that devices of a tier take unless told otherwise.

@@ -39,6 +39,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("ops/embed.wgsl", include_str!("../../../shaders/ops/embed.wgsl")),
     ("ops/logprobs.wgsl", include_str!("../../../shaders/ops/logprobs.wgsl")),
     ("ops/matmul.wgsl", include_str!("../../../shaders/ops/matmul.wgsl")),
+    ("ops/matmul_tiled.wgsl", include_str!("../../../shaders/ops/matmul_tiled.wgsl")),
     ("ops/rms_norm.wgsl", include_str!("../../../shaders/ops/rms_norm.wgsl")),
     ("ops/rope_kv.wgsl", include_str!("../../../shaders/ops/rope_kv.wgsl")),
     ("probes/dispatch.wgsl", include_str!("../../../shaders/probes/dispatch.wgsl")),

@@ -3,13 +3,13 @@
 //!
 //! The row count picks only how many rows a thread takes (C), never how a row is summed.
 
-use foretoken_core::{Format, MatrixLayout, Phase};
+use foretoken_core::{Format, MatrixLayout, Phase, RowSet};
 
 use crate::gpu_ops::{GpuActivation, GpuOps, GpuVector, row_set_index};
 use crate::matmul_shape::MatmulShape;
 use crate::matrix::{GpuMatrix, Slab};
 use crate::ops::MAX_STEP_ROWS;
-use crate::recording::{Access, Kernel};
+use crate::recording::{Access, Kernel, NO_CONSTANT, NO_SLOT};
 use crate::shaders;
 use crate::tier::Tier;
 
@@ -92,6 +92,32 @@ fn kernel(format: Format, epilogue: Epilogue, paired: bool, c: u32, shape: &Matm
     }
 }
 
+/// Outputs and rows of a tile, as `ops/matmul_tiled.wgsl` has them.
+const TILE_SLOTS: u32 = 64;
+const TILE_ROWS: u32 = 32;
+
+fn tiled_kernel(format: Format, epilogue: Epilogue, paired: bool) -> Kernel {
+    Kernel {
+        file: "ops/matmul_tiled.wgsl",
+        slots: [
+            ("quant", quant_file(format)),
+            ("epilogue", epilogue.file()),
+            NO_SLOT,
+            NO_SLOT,
+            NO_SLOT,
+        ],
+        constants: [
+            ("R", 8),
+            ("C", 4),
+            ("PAIR", if paired { 2 } else { 1 }),
+            MAX_STEP_ROWS,
+            NO_CONSTANT,
+            NO_CONSTANT,
+        ],
+        ..KERNEL
+    }
+}
+
 /// Every variant that some device of this tier runs.
 pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
     let epilogues = [
@@ -104,6 +130,7 @@ pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     for &format in formats {
         for epilogue in epilogues {
+            kernels.push(tiled_kernel(format, epilogue, epilogue == Epilogue::SwiGlu));
             for shape in MatmulShape::all(tier) {
                 for c in [1, 2, 4, 8].into_iter().filter(|c| *c <= shape.most_rows) {
                     let paired = epilogue == Epilogue::SwiGlu;
@@ -211,9 +238,17 @@ impl GpuOps {
         let c = self.rows_a_thread(rows);
         let shape = self.shape;
         let pair = if slab.paired { 2 } else { 1 };
-        let kernel = kernel(slab.format, epilogue, slab.paired, c, &shape);
-        let groups = shape.workgroup / (8 * shape.split) * (shape.outputs / pair);
-        let workgroups = slab.groups().div_ceil(groups);
+        let tiled =
+            shape.tiled_prefill && self.pass.phase == Phase::Prefill && out.rows == RowSet::All;
+        let (kernel, workgroups, chunks) = if tiled {
+            let kernel = tiled_kernel(slab.format, epilogue, slab.paired);
+            let workgroups = slab.outputs.div_ceil(TILE_SLOTS / pair);
+            (kernel, workgroups, rows.div_ceil(TILE_ROWS))
+        } else {
+            let kernel = kernel(slab.format, epilogue, slab.paired, c, &shape);
+            let groups = shape.workgroup / (8 * shape.split) * (shape.outputs / pair);
+            (kernel, slab.groups().div_ceil(groups), rows.div_ceil(c))
+        };
         let y_groups = workgroups.min(65_535);
         let params = [
             w.cols / 32,
@@ -225,7 +260,6 @@ impl GpuOps {
             y_groups,
             0,
         ];
-        let chunks = rows.div_ceil(c);
         let bias = bias
             .map_or(self.recorder.nothing(), |bias| &bias.buffer)
             .clone();
