@@ -133,13 +133,9 @@ fn six_golden_cases_with_ngram_drafts_at_k_3_and_7() {
 #[test]
 #[ignore = "minutes on a software driver; cargo xtask test --all"]
 fn golden_cases_with_ngram_drafts_at_every_k() {
-    golden_with_ngram("gpu_speculation every k", Tier::BASE, 1..=15, 64);
-    golden_with_ngram(
-        "gpu_speculation subgroups",
-        Tier::parse("subgroup-f16").unwrap(),
-        [3, 7].into_iter(),
-        24,
-    );
+    // f32 throughout, as the reference; with subgroups, because 16 rows cost least there.
+    let tier = Tier::parse("subgroup").unwrap();
+    golden_with_ngram("gpu_speculation every k", tier, 1..=15, 64);
 }
 
 #[test]
