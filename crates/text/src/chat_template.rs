@@ -15,23 +15,22 @@ use crate::error::shortened;
 use crate::json::python_json;
 use crate::protect::{Guard, PrivateUse, is_plain_word};
 use crate::strftime::strftime;
+use crate::template_scan;
 
 /// The longest template source, in bytes.
 pub const MAX_TEMPLATE_BYTES: usize = 256 * 1024;
 /// How much work one rendering may do at most, in instructions of the template engine (or 64 bytes of text made).
 pub const TEMPLATE_FUEL: u64 = 1_000_000;
 /// What a rendering of few messages may do. Real templates use some hundreds of instructions before the first message
-/// and at most some two hundred a message. The bound also bounds the stack: a template that wraps a value in lists in a
-/// loop makes the engine recurse as deeply as it looped when it drops or shows the value. (With the fuel of hundreds of
-/// messages such a template can still exhaust a stack of one megabyte: nothing in the engine counts that depth.)
+/// and at most some two hundred a message. The bound also bounds how deeply a loop can wrap a value in lists, which the
+/// engine drops and shows by recursion.
 const BASE_FUEL: u64 = 10_000;
 /// What each message (and tool) adds to that.
 const FUEL_PER_MESSAGE: u64 = 200;
+/// Bytes of messages that add one more: a template copies what it is given, several times.
+const BYTES_PER_FUEL: u64 = 8;
 /// How deep macros may call one another; a wasm stack has one megabyte.
 const MAX_RECURSION: usize = 100;
-/// The most operators and words in one `{{ … }}` or `{% … %}`. The parser and the compiler of the template engine
-/// call themselves for each operator of a chain, so this bounds their stack.
-const MAX_TAG_TOKENS: usize = 500;
 /// Rendered bytes for each token of context. Ordinary text has three to six bytes a token (English about 4.6), so this
 /// refuses nothing that could fit, and a prompt that renders within it but is too long is refused by its token count.
 const BYTES_PER_TOKEN: u64 = 16;
@@ -60,7 +59,7 @@ pub struct RenderOptions {
     pub add_generation_prompt: bool,
     /// Tool descriptions; the template sees `none` if there are none.
     pub tools: Vec<Value>,
-    /// The context's length in tokens: at most 4 bytes are rendered for each.
+    /// The context's length in tokens: at most 16 bytes are rendered for each.
     pub context: u32,
     /// Seconds since 1970, UTC, for templates that state the date. Without it `strftime_now` is undefined.
     pub now: Option<i64>,
@@ -132,14 +131,7 @@ impl ChatTemplate {
                 limit: MAX_TEMPLATE_BYTES as u64,
             });
         }
-        let tokens = longest_tag(&source);
-        if tokens > MAX_TAG_TOKENS {
-            return Err(TextError::TemplateSyntax {
-                message: format!(
-                    "a tag has {tokens} operators and words; at most {MAX_TAG_TOKENS} are supported"
-                ),
-            });
-        }
+        template_scan::check(&source).map_err(|message| TextError::TemplateSyntax { message })?;
         let mut environment = Environment::new();
         let mut syntax = SyntaxConfig::builder();
         syntax.trim_blocks(true).lstrip_blocks(true);
@@ -153,11 +145,15 @@ impl ChatTemplate {
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_filter("tojson", tojson);
         environment.add_function("raise_exception", raise_exception);
-        environment
-            .add_template_owned(NAME, without_generation_blocks(&source))
-            .map_err(|error| TextError::TemplateSyntax {
-                message: error.to_string(),
-            })?;
+        let text = without_generation_blocks(&source);
+        let environment = bounded(move || {
+            environment
+                .add_template_owned(NAME, text)
+                .map(|()| environment)
+                .map_err(|error| TextError::TemplateSyntax {
+                    message: error.to_string(),
+                })
+        })??;
         Ok(Self {
             environment,
             source,
@@ -180,7 +176,11 @@ impl ChatTemplate {
         options: &RenderOptions,
     ) -> Result<Rendered, TextError> {
         let entries = (messages.len() + options.tools.len()) as u64;
-        let fuel = (BASE_FUEL + FUEL_PER_MESSAGE * entries).min(TEMPLATE_FUEL);
+        let bytes = (messages.iter())
+            .map(|message| message.content.len() as u64)
+            .sum::<u64>();
+        let fuel = BASE_FUEL + FUEL_PER_MESSAGE * entries + bytes / BYTES_PER_FUEL;
+        let fuel = fuel.min(TEMPLATE_FUEL);
         let guard = Guard::new(&self.folded, &self.private_use(messages, options)?)?;
         let messages: Vec<Value> = messages
             .iter()
@@ -224,11 +224,14 @@ impl ChatTemplate {
         };
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(fuel));
-        let outcome = environment.get_template(NAME).and_then(|template| {
-            template
-                .render_captured_to(JinjaValue::from_pairs(context), &mut output)
-                .map(|_| ())
-        });
+        let (output, outcome) = bounded(move || {
+            let outcome = environment.get_template(NAME).and_then(|template| {
+                template
+                    .render_captured_to(JinjaValue::from_pairs(context), &mut output)
+                    .map(|_| ())
+            });
+            (output, outcome)
+        })?;
         if output.full {
             return Err(TextError::RenderedTooLong { limit });
         }
@@ -331,50 +334,31 @@ fn without_generation_blocks(source: &str) -> String {
     out
 }
 
-/// The number of operators and words in the longest tag, strings left out.
-fn longest_tag(source: &str) -> usize {
-    let mut longest = 0;
-    let mut rest = source;
-    while let Some(open) = rest.find('{') {
-        rest = &rest[open + 1..];
-        let close = match rest.as_bytes().first() {
-            Some(b'{') => "}}",
-            Some(b'%') => "%}",
-            _ => continue,
-        };
-        rest = &rest[1..];
-        let mut tokens = 0;
-        let mut in_word = false;
-        let mut quote = None;
-        let mut escaped = false;
-        let mut end = rest.len();
-        for (at, letter) in rest.char_indices() {
-            if let Some(mark) = quote {
-                if escaped {
-                    escaped = false;
-                } else if letter == '\\' {
-                    escaped = true;
-                } else if letter == mark {
-                    quote = None;
-                }
-                continue;
-            }
-            if rest[at..].starts_with(close) {
-                end = at;
-                break;
-            }
-            if matches!(letter, '"' | '\'') {
-                quote = Some(letter);
-            }
-            let word = letter.is_alphanumeric() || letter == '_';
-            let continues = word && in_word;
-            tokens += usize::from(!letter.is_whitespace() && !continues);
-            in_word = word;
-        }
-        longest = longest.max(tokens);
-        rest = &rest[end..];
-    }
-    longest
+/// Runs the template engine where it can do no harm: on a thread with a large stack, for a bounded time. A rendering that is
+/// given up goes on alone until it ends. In a browser there is neither; the worker that runs this can be ended instead.
+#[cfg(not(target_arch = "wasm32"))]
+fn bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, TextError> {
+    const STACK_BYTES: usize = 64 << 20;
+    const SECONDS: u64 = 10;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::Builder::new()
+        .name("chat template".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            // Nobody listens any more where the time was up.
+            let _ = sender.send(work());
+        })
+        .map_err(|error| TextError::TemplateFailed {
+            message: format!("no thread for it: {error}"),
+        })?;
+    receiver
+        .recv_timeout(std::time::Duration::from_secs(SECONDS))
+        .map_err(|_| TextError::TemplateTime { seconds: SECONDS })
+}
+
+#[cfg(target_arch = "wasm32")]
+fn bounded<T>(work: impl FnOnce() -> T) -> Result<T, TextError> {
+    Ok(work())
 }
 
 /// Output that stops taking bytes at a limit. Marks are not counted: they are taken out again.

@@ -155,6 +155,12 @@ pub enum TextError {
         /// The fuel it was given.
         fuel: u64,
     },
+    /// The template did not end in time.
+    #[error("the chat template did not finish within {seconds} s; use `complete` without it, or another file")]
+    TemplateTime {
+        /// The time it was given.
+        seconds: u64,
+    },
     /// The rendered prompt is larger than the context could hold.
     #[error(
         "the rendered chat is longer than {limit} bytes, more than the context holds; send shorter messages"

@@ -46,6 +46,7 @@ mod pre_tokenizer;
 mod protect;
 mod stop;
 mod strftime;
+mod template_scan;
 mod tokenizer;
 mod vocabulary;
 

@@ -409,3 +409,46 @@ fn a_template_that_writes_bos_does_not_double_it() {
         [&[bos], a.as_slice()].concat()
     );
 }
+
+#[test]
+fn values_that_hold_themselves_are_refused_when_the_template_is_read() {
+    for ending in [
+        "{{ ns|tojson }}",
+        "{{ [ns]|string }}",
+        "{{ 'a' ~ ns }}",
+        "{{ raise_exception(ns) }}",
+        "{{ ns|pprint }}",
+        "{% set n2 = namespace() %}{% set n2.x = n2 %}{{ ns == n2 }}",
+    ] {
+        let source = format!("{{% set ns = namespace() %}}{{% set ns.x = ns %}}{ending}");
+        // The tokenizer works all the same: raw completion needs no template.
+        let tokenizer = Tokenizer::new(spec(&source)).unwrap();
+        let error = tokenizer.chat_template().unwrap_err().to_string();
+        assert!(error.contains("namespace"), "{error}");
+    }
+}
+
+#[test]
+fn a_template_that_never_ends_is_given_up_in_seconds() {
+    let started = std::time::Instant::now();
+    let doubling = "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s|length }}";
+    let error = render_error(doubling, &[user("z")]);
+    assert!(
+        matches!(
+            error,
+            TextError::TemplateTime { .. }
+                | TextError::TemplateFuel { .. }
+                | TextError::TemplateFailed { .. }
+        ),
+        "{error}"
+    );
+    assert!(started.elapsed().as_secs() < 15, "{:?}", started.elapsed());
+}
+
+#[test]
+fn long_messages_are_rendered() {
+    let content = " people".repeat(140_000);
+    let chatml = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>' + '\\n' }}{% endfor %}";
+    let text = rendered_text(chatml, &[user(&content)], &options());
+    assert!(text.len() > content.len());
+}
