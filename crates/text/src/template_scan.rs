@@ -165,7 +165,7 @@ fn tokens(tag: &str) -> Vec<Token<'_>> {
                     break;
                 }
             }
-        } else if !letter.is_whitespace() && !(found.is_empty() && matches!(letter, '-' | '+')) {
+        } else if !(letter.is_whitespace() || found.is_empty() && matches!(letter, '-' | '+')) {
             found.push(Token::Sign(letter));
         }
     }
