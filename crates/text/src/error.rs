@@ -156,7 +156,9 @@ pub enum TextError {
         fuel: u64,
     },
     /// The template did not end in time.
-    #[error("the chat template did not finish within {seconds} s; use `complete` without it, or another file")]
+    #[error(
+        "the chat template did not finish within {seconds} s; use `complete` without it, or another file"
+    )]
     TemplateTime {
         /// The time it was given.
         seconds: u64,
