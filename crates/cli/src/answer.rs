@@ -7,7 +7,7 @@ use foretoken_engine::{Error, Generation};
 use crate::args::GenerateArgs;
 use crate::colour::Painter;
 use crate::failure::Status;
-use crate::stdout;
+use crate::{stderr, stdout};
 
 /// Runs a generation and puts it out as `args` ask: as an object, as one chunk a line, or as text with a
 /// closing line on stderr. A seed that was drawn, and mattered, is said on stderr.
@@ -21,7 +21,7 @@ pub async fn deliver<O: Ops, S: Shape>(
         (false, _) => return text(generation, args).await,
     }?;
     if let Some(seed) = drawn_seed(generation, args) {
-        eprintln!("seed {seed}");
+        stderr::line(format_args!("seed {seed}"));
     }
     Ok(status)
 }
@@ -57,7 +57,7 @@ async fn text<O: Ops, S: Shape>(
 ) -> anyhow::Result<Status> {
     let painter = Painter::new(args.show_drafts);
     if let Some(painter) = &painter {
-        eprintln!("{}", painter.legend());
+        stderr::line(painter.legend());
     }
     let (mut choice, mut last) = (0, FinishReason::Abort);
     let ended = loop {
@@ -136,7 +136,7 @@ fn closing_line<O: Ops, S: Shape>(
     if let Some(seed) = drawn_seed(generation, args) {
         line += &format!("; seed {seed}");
     }
-    eprintln!("{line}]");
+    stderr::line(format_args!("{line}]"));
 }
 
 /// Tokens a second from the first token to the latest, where there are two.

@@ -2,9 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use foretoken_engine::{PrefixReuse, SpeculativeConfig, StatisticsLevel, parse_metrics_level};
-use serde_json::{Map, Number, Value};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use foretoken_engine::{
+    CompletionRequest, PrefixReuse, SpeculativeConfig, StatisticsLevel, parse_metrics_level,
+};
+use foretoken_gpu::Tier;
+use serde_json::{Map, Number, Value, json};
+
+use crate::commands::ANY_MODEL;
+use crate::device::CPU;
 
 /// Runs language models on your GPU through WebGPU kernels.
 #[derive(Debug, Parser)]
@@ -13,6 +20,34 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The same, if its options also fit together, which no option's parser can see.
+    pub fn checked(self) -> Result<Self, clap::Error> {
+        let wrong = |kind, message: String| Self::command().error(kind, message);
+        if let Some(generate) = self.command.generate()
+            && !generate.stop.is_empty()
+        {
+            accepted("stop", generate.stop.clone().into()).map_err(|message| {
+                wrong(
+                    ErrorKind::TooManyValues,
+                    format!("invalid use of '--stop <TEXT>': {message}"),
+                )
+            })?;
+        }
+        if let Some(model) = self.command.model()
+            && model.device.as_deref() == Some(CPU)
+            && model.tier.is_some()
+        {
+            return Err(wrong(
+                ErrorKind::ArgumentConflict,
+                "'--tier <TIER>' is about GPU features: leave it out with '--device cpu'"
+                    .to_owned(),
+            ));
+        }
+        Ok(self)
+    }
 }
 
 /// What to do.
@@ -41,6 +76,23 @@ impl Command {
             Command::Devices(args) => args.json,
         }
     }
+
+    fn generate(&self) -> Option<&GenerateArgs> {
+        match self {
+            Command::Chat(args) => Some(&args.generate),
+            Command::Complete(args) => Some(&args.generate),
+            Command::Bench(_) | Command::Inspect(_) | Command::Devices(_) => None,
+        }
+    }
+
+    fn model(&self) -> Option<&ModelArgs> {
+        match self {
+            Command::Chat(args) => Some(&args.model),
+            Command::Complete(args) => Some(&args.model),
+            Command::Bench(args) => Some(&args.model),
+            Command::Inspect(_) | Command::Devices(_) => None,
+        }
+    }
 }
 
 /// Which model, and where it runs.
@@ -52,18 +104,18 @@ pub struct ModelArgs {
     pub model: String,
 
     /// KV capacity in tokens [default: the smaller of the model's and 4096]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub context_length: Option<u32>,
 
     /// The adapter, by its index or a part of its name as `foretoken devices` lists them; `cpu` is the
     /// reference, plain f32 without a GPU [default: the fastest]
-    #[arg(long, value_name = "INDEX|NAME")]
+    #[arg(long, value_name = "INDEX|NAME", value_parser = device)]
     pub device: Option<String>,
 
     /// Holds the engine to fewer device features than it has: base, f16, subgroup, subgroup-f16
     /// [default: all the device has]
-    #[arg(long, value_name = "TIER")]
-    pub tier: Option<String>,
+    #[arg(long, value_name = "TIER", value_parser = tier)]
+    pub tier: Option<Tier>,
 
     /// A model that drafts: not supported by this build, which drafts with `ngram`
     #[arg(long, value_name = "PATH|ALIAS")]
@@ -90,8 +142,8 @@ pub struct ModelArgs {
     #[arg(long, value_name = "MODE", default_value = "exact", value_parser = prefix_reuse)]
     pub prefix_reuse: PrefixReuse,
 
-    /// Agrees to what set-up asks. The binary itself installs nothing and never asks: it takes the
-    /// option so that scripts can pass it everywhere
+    /// Agrees to what set-up asks. The binary itself installs nothing, but for `bench --compare`, and never
+    /// asks: it takes the option so that scripts can pass it everywhere
     #[arg(long)]
     pub yes: bool,
 }
@@ -113,23 +165,23 @@ impl ModelArgs {
 #[derive(Debug, Clone, Args)]
 pub struct GenerateArgs {
     /// The most tokens to generate [default: to the context's end]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,
 
     /// 0: greedy decoding; up to 2 [default: 1]
-    #[arg(long, value_name = "T", value_parser = |text: &str| number(text, 0.0, 2.0))]
+    #[arg(long, value_name = "T", allow_negative_numbers = true, value_parser = |text: &str| number(text, 0.0, 2.0))]
     pub temperature: Option<f64>,
 
     /// Chooses among the K most probable tokens; -1 or 0: among all
-    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = top_k)]
     pub top_k: Option<i64>,
 
     /// Chooses among the most probable tokens that together reach this probability
-    #[arg(long, value_name = "P", value_parser = |text: &str| number(text, 0.0, 1.0))]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = |text: &str| above_zero(text, 1.0))]
     pub top_p: Option<f64>,
 
     /// Chooses among tokens at least this probable relative to the most probable one
-    #[arg(long, value_name = "P", value_parser = |text: &str| number(text, 0.0, 1.0))]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = |text: &str| number(text, 0.0, 1.0))]
     pub min_p: Option<f64>,
 
     /// The same seed gives the same answer [default: drawn, and reported]
@@ -145,19 +197,19 @@ pub struct GenerateArgs {
     pub frequency_penalty: Option<f64>,
 
     /// Above 1: lowers tokens that prompt or answer have
-    #[arg(long, value_name = "X", value_parser = |text: &str| number(text, 0.0, 10.0))]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = |text: &str| above_zero(text, 10.0))]
     pub repetition_penalty: Option<f64>,
 
-    /// What to add to the logits of tokens: {"<id>": -100 to 100, …}
-    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    /// What to add to the logits of tokens: {"ID": -100 to 100, …}
+    #[arg(long, value_name = "JSON", value_parser = logit_bias)]
     pub logit_bias: Option<Map<String, Value>>,
 
     /// So many answers, 1 to 8
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=8))]
     pub n: Option<u32>,
 
     /// With --json: log-probabilities of each token, and of the N most probable ones, 0 to 20
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=20))]
     pub logprobs: Option<u32>,
 
     /// Colours the answer by where its tokens came from (on a terminal; `=always` everywhere); with --json: adds
@@ -166,7 +218,7 @@ pub struct GenerateArgs {
     pub show_drafts: Option<Colour>,
 
     /// Ends the answer where this text would come; up to four times
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = stop)]
     pub stop: Vec<String>,
 
     /// Prints the response object and nothing else on stdout
@@ -228,11 +280,17 @@ pub struct CompleteArgs {
 
 /// `foretoken bench`.
 #[derive(Debug, Clone, Args)]
+#[command(group = clap::ArgGroup::new("runs_prompts").args(["speculative_config", "compare"]).multiple(true))]
 pub struct BenchArgs {
-    /// A JSON list of {"id", "messages" or "prompt", "max_tokens"}, run greedily with and without speculation in
-    /// turn; needs --speculative-config
-    #[arg(long, value_name = "FILE", requires = "speculative_config")]
+    /// A JSON list of {"id", "messages" or "prompt", "max_tokens"}, run greedily: with --speculative-config with
+    /// and without speculation in turn, with --compare against the other engine; needs one of them
+    #[arg(long, value_name = "FILE", requires = "runs_prompts")]
     pub prompts: Option<PathBuf>,
+
+    /// Runs the same file and prompts in another engine too, in turn. Needs Node 20 with npm, and installs
+    /// node-llama-cpp in a folder of its own below ~/.cache/foretoken/tools
+    #[arg(long, value_name = "ENGINE")]
+    pub compare: Option<Peer>,
 
     /// Which model, and where.
     #[command(flatten)]
@@ -263,6 +321,15 @@ pub struct DevicesArgs {
     pub json: bool,
 }
 
+/// What `bench --compare` runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Peer {
+    /// llama.cpp on the CPU, as many threads as there are cores
+    LlamaCpp,
+    /// llama.cpp on Vulkan
+    LlamaCppVulkan,
+}
+
 /// When an answer is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Colour {
@@ -272,7 +339,62 @@ pub enum Colour {
     Always,
 }
 
-/// A number within a range. (The engine knows whether the ends are in.)
+/// What the engine says about one field of a request, so that its limits are written once.
+fn accepted(field: &str, value: Value) -> Result<(), String> {
+    let request = json!({ "prompt": "", field: value });
+    let parsed = CompletionRequest::parse(&request, &ANY_MODEL);
+    parsed.map(drop).map_err(|error| error.to_string())
+}
+
+/// An adapter's index, a part of its name, or `cpu`. Nothing is a part of every name.
+fn device(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err(
+            "an index, a part of a name (see `foretoken devices`) or cpu is needed".to_owned(),
+        );
+    }
+    Ok(text.to_owned())
+}
+
+fn tier(text: &str) -> Result<Tier, String> {
+    let tiers = || Tier::ALL.map(Tier::name).join(", ");
+    Tier::parse(text).map_err(|_| match text {
+        "int8" => format!("int8 is not built; this build has {}", tiers()),
+        _ => format!("one of {} is needed", tiers()),
+    })
+}
+
+/// -1 or 0, or a number of tokens; how many there are is the model's to say.
+fn top_k(text: &str) -> Result<i64, String> {
+    match text.parse::<i64>() {
+        Ok(value) if value >= -1 && value <= i64::from(u32::MAX) => Ok(value),
+        _ => Err(
+            "an integer is needed: -1 or 0 (off), or 1 up to the size of the model's vocabulary"
+                .to_owned(),
+        ),
+    }
+}
+
+fn stop(text: &str) -> Result<String, String> {
+    accepted("stop", text.into())?;
+    Ok(text.to_owned())
+}
+
+fn logit_bias(text: &str) -> Result<Map<String, Value>, String> {
+    let object = json_object(text)?;
+    accepted("logit_bias", Value::Object(object.clone()))?;
+    Ok(object)
+}
+
+/// A number above 0, up to and including `max`.
+fn above_zero(text: &str, max: f64) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= max => Ok(value),
+        _ => Err(format!("a number above 0, up to {max}, is needed")),
+    }
+}
+
+/// A number within a range, its ends included.
 fn number(text: &str, min: f64, max: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (min..=max).contains(&value) => Ok(value),

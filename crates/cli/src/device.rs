@@ -4,18 +4,18 @@ use std::path::Path;
 
 use foretoken_core::{Clock, Ops};
 use foretoken_engine::{DeviceCounts, Engine, EngineOptions, Error, RowInvariance};
-use foretoken_gpu::{Counters, GpuOps, GpuOptions, Tier};
+use foretoken_gpu::{Counters, GpuOps, GpuOptions, Roofline};
 use foretoken_reference::CpuOps;
 use foretoken_weights::FileSource;
 use serde_json::{Value, json};
 
 use crate::args::ModelArgs;
 use crate::failure::{Status, invalid};
-use crate::model_file;
 use crate::progress::LoadBar;
+use crate::{model_file, stderr};
 
 /// `--device` for the reference.
-const CPU: &str = "cpu";
+pub const CPU: &str = "cpu";
 
 /// Ops that the binary can open.
 pub trait Device: Ops + 'static {
@@ -25,6 +25,8 @@ pub trait Device: Ops + 'static {
     fn tier_name(&self) -> &'static str;
     /// Exact counts, where the ops keep any.
     fn counters(&self) -> Option<Counters>;
+    /// Measures what the device could do at best, where there is one.
+    fn roofline(&self) -> Result<Option<Roofline>, Error>;
     /// Whether kernels were compiled, whose rows have to be compared.
     const HAS_KERNELS: bool;
 }
@@ -38,6 +40,9 @@ impl Device for CpuOps {
     }
     fn counters(&self) -> Option<Counters> {
         None
+    }
+    fn roofline(&self) -> Result<Option<Roofline>, Error> {
+        Ok(None)
     }
     const HAS_KERNELS: bool = false;
 }
@@ -59,6 +64,10 @@ impl Device for GpuOps {
     }
     fn counters(&self) -> Option<Counters> {
         Some(GpuOps::counters(self))
+    }
+    fn roofline(&self) -> Result<Option<Roofline>, Error> {
+        // Natively a probe waits for the device itself and never for anything else.
+        Ok(Some(pollster::block_on(self.probe())?))
     }
     const HAS_KERNELS: bool = true;
 }
@@ -90,31 +99,20 @@ pub async fn with_model(args: &ModelArgs, task: impl Task) -> anyhow::Result<Sta
     // Opened before the device: a wrong path should not wait for a driver.
     let source = FileSource::open(&file).map_err(Error::from)?;
     if args.device.as_deref() == Some(CPU) {
-        if args.tier.is_some() {
-            return Err(invalid(
-                "--tier is about GPU features: leave it out with --device cpu",
-            ));
-        }
         task.run(load(CpuOps::new(), args, &file, &source, clock).await?)
             .await
     } else {
-        let tier = args
-            .tier
-            .as_deref()
-            .map(Tier::parse)
-            .transpose()
-            .map_err(Error::from)?;
         let options = GpuOptions {
             device: args.device.clone(),
-            tier,
+            tier: args.tier,
             ..GpuOptions::default()
         };
         let ops = GpuOps::new(options).await.map_err(Error::from)?;
         if GpuOps::adapter(&ops).software {
-            eprintln!(
+            stderr::line(format_args!(
                 "warning: {} computes on the CPU: no GPU driver was found",
                 GpuOps::adapter(&ops).name
-            );
+            ));
         }
         task.run(load(ops, args, &file, &source, clock).await?)
             .await
@@ -150,10 +148,12 @@ async fn load<O: Device>(
         Engine::load(ops, source, options, &mut |progress| bar.update(progress)).await?
     };
     if let RowInvariance::Broken { mismatch } = engine.row_invariance() {
-        eprintln!("warning: on this device a row's bits depend on the rows around it ({mismatch})");
+        stderr::line(format_args!(
+            "warning: on this device a row's bits depend on the rows around it ({mismatch})"
+        ));
     }
     if let Some(reason) = engine.speculation().reason {
-        eprintln!("warning: speculation is off: {reason}");
+        stderr::line(format_args!("warning: speculation is off: {reason}"));
     }
     if O::HAS_KERNELS {
         engine.count_with(device_counts::<O>);

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as UsageKind;
 use foretoken_engine::{Error, ErrorBody, ErrorObject};
 
-use crate::stdout;
+use crate::{stderr, stdout};
 
 /// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let message = one_line(&format!("{error:#}"));
-    eprintln!("error: {message}");
+    stderr::line(format_args!("error: {message}"));
     if json {
         let mut object = error
             .chain()
@@ -115,17 +115,17 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if error.kind() == UsageKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprintln!(
-            "error: a command is needed: chat, complete, bench, inspect or devices (see --help)"
+        stderr::line(
+            "error: a command is needed: chat, complete, bench, inspect or devices (see --help)",
         );
         return ExitCode::from(2);
     }
     let text = error.to_string();
     let about = one_line(text.split("\n\n").next().unwrap_or(&text));
-    eprintln!(
+    stderr::line(format_args!(
         "error: {} (see --help)",
         about.strip_prefix("error: ").unwrap_or(&about)
-    );
+    ));
     ExitCode::from(2)
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use foretoken_engine::AbortSignal;
 
 use crate::failure::INTERRUPTED;
+use crate::stderr;
 
 static ANSWER: Mutex<Option<AbortSignal>> = Mutex::new(None);
 
@@ -19,7 +20,9 @@ pub fn install() {
         }
     });
     if let Err(error) = installed {
-        eprintln!("warning: Ctrl-C will end the process without keeping the answer: {error}");
+        stderr::line(format_args!(
+            "warning: Ctrl-C will end the process without keeping the answer: {error}"
+        ));
     }
 }
 

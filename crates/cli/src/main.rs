@@ -9,6 +9,7 @@ mod failure;
 mod interrupt;
 mod model_file;
 mod progress;
+mod stderr;
 mod stdout;
 
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     quiet_driver();
-    let cli = match args::Cli::try_parse() {
+    let cli = match args::Cli::try_parse().and_then(args::Cli::checked) {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };

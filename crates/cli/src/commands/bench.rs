@@ -1,15 +1,23 @@
 //! `foretoken bench`: speed, and the counts behind it.
 
-use super::speculative::{self, PassTimes};
+mod llama_cpp;
+mod roofline;
+
+use std::path::PathBuf;
+
 use foretoken_core::TokenId;
 use foretoken_engine::{AbortSignal, CompletionRequest, Engine, PrefixReuse, StatisticsLevel};
 use foretoken_gpu::Counters;
 use serde_json::{Map, Value, json};
 
+use self::llama_cpp::LlamaCpp;
+use self::roofline::PassCosts;
+use super::speculative::{self, BenchPrompt, PassTimes};
 use crate::answer::decode_rate;
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, Peer};
 use crate::device::{Device, Loaded, Task, with_model};
 use crate::failure::{Status, invalid};
+use crate::model_file;
 use crate::stdout;
 
 /// Tokens of the prompt, where the context has room for them and as many generated ones.
@@ -27,8 +35,12 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<Status> {
     model.per_request_spec_decode_metrics = StatisticsLevel::Detailed;
     // Every run reads its whole prompt.
     model.prefix_reuse = PrefixReuse::Off;
+    let speculative = model.speculative_config.is_some();
     let task = Bench {
         json: args.json,
+        compare: args.compare,
+        model: model_file::resolve(&model.model)?,
+        speculative,
         prompts: prompts.unwrap_or_default(),
     };
     with_model(&model, task).await
@@ -36,7 +48,11 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<Status> {
 
 struct Bench {
     json: bool,
-    prompts: Vec<speculative::BenchPrompt>,
+    compare: Option<Peer>,
+    /// The model's file.
+    model: PathBuf,
+    speculative: bool,
+    prompts: Vec<BenchPrompt>,
 }
 
 /// What one run measured.
@@ -59,6 +75,8 @@ impl Task for Bench {
                 limits.context
             )));
         }
+        // The device is probed before and after what is held against it.
+        let early = roofline::probe(&engine)?;
         let mut runs = Vec::new();
         for run in 0..=RUNS {
             let measured = measure(&engine, prompt_tokens, decode_tokens).await?;
@@ -70,6 +88,8 @@ impl Task for Bench {
         let decode = median(runs.iter().map(|run| run.decode_tokens_per_second));
         let prefill = f64::from(prompt_tokens) * 1e3 / first_token_ms;
         let times = PassTimes::measure(&engine, prompt_tokens).await?;
+        let costs = PassCosts::count(&engine, prompt_tokens).await?;
+        let late = roofline::probe(&engine)?;
         let device = engine.with_ops(|ops| (ops.adapter(), ops.tier_name()));
         let (adapter, tier) = device.expect("nothing else uses the engine");
         let mut report = json!({
@@ -86,24 +106,45 @@ impl Task for Bench {
             "decode": { "tokens_per_second": decode, "context": prompt_tokens },
             "verify_cost": times.relative(),
         });
+        if let (Some(early), Some(late), Some(costs)) = (early, late, &costs) {
+            let best = roofline::best(early, late);
+            report["roofline"] = costs.against(&best, engine.config(), &times, decode);
+        }
         let counts = runs.last().and_then(|run| run.decode_counts);
         if let Some((counts, tokens)) = counts {
-            report["counters"] = counters(&counts, tokens);
+            report["counters"] = counters(&counts, tokens, costs.as_ref());
         }
-        if !self.prompts.is_empty() {
+        if self.speculative && !self.prompts.is_empty() {
             let mut entries = Vec::new();
             for prompt in &self.prompts {
                 entries.push(speculative::compare(&engine, prompt, &times).await?);
             }
             report["speculative"] = entries.into();
         }
+        if let Some(peer) = self.compare {
+            let mut llama_cpp = LlamaCpp::start(peer, &self.model, limits.context)?;
+            let prompts = if self.prompts.is_empty() {
+                let tokens = spread(prompt_tokens, limits.vocab);
+                vec![BenchPrompt::of_tokens("tokens", &tokens, decode_tokens)]
+            } else {
+                self.prompts
+            };
+            report["compare"] = llama_cpp.compare(&engine, &prompts).await?;
+        }
         if self.json {
             stdout::json_line(&report)?;
         } else {
-            stdout::text(&describe(&report))?;
+            stdout::text(&describe(&report, &times))?;
         }
         Ok(Status::Done)
     }
+}
+
+/// Tokens spread over the vocabulary: what they say does not matter.
+fn spread(count: u32, vocab: u32) -> Vec<TokenId> {
+    (0..count)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 8) % vocab)
+        .collect()
 }
 
 async fn measure<O: Device>(
@@ -112,12 +153,8 @@ async fn measure<O: Device>(
     decode_tokens: u32,
 ) -> anyhow::Result<Run> {
     let limits = engine.limits();
-    // Tokens spread over the vocabulary: what they say does not matter.
-    let prompt: Vec<TokenId> = (0..prompt_tokens)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 8) % limits.vocab)
-        .collect();
     let body = json!({
-        "prompt": prompt,
+        "prompt": spread(prompt_tokens, limits.vocab),
         "max_tokens": decode_tokens,
         "temperature": 0,
         "ignore_eos": true,
@@ -144,8 +181,8 @@ async fn measure<O: Device>(
     })
 }
 
-/// Counts a token, in plain decoding.
-fn counters(counts: &Counters, tokens: u64) -> Value {
+/// Counts a token, in plain decoding, and what passes of several rows read.
+fn counters(counts: &Counters, tokens: u64, costs: Option<&PassCosts>) -> Value {
     let per_token = |count: u64| json!(count as f64 / tokens as f64);
     let mut object = Map::new();
     object.insert(
@@ -162,9 +199,8 @@ fn counters(counts: &Counters, tokens: u64) -> Value {
         "write_buffers_per_token".to_owned(),
         per_token(counts.write_buffers),
     );
-    if counts.weight_bytes > 0 {
-        let factor = counts.weight_bytes_read as f64 / tokens as f64 / counts.weight_bytes as f64;
-        object.insert("weight_read_factor".to_owned(), json!({ "1": factor }));
+    if let Some(costs) = costs {
+        object.insert("weight_read_factor".to_owned(), costs.weight_read_factor());
     }
     object.insert(
         "largest_binding_bytes".to_owned(),
@@ -175,7 +211,8 @@ fn counters(counts: &Counters, tokens: u64) -> Value {
     Value::Object(object)
 }
 
-fn describe(report: &Value) -> String {
+/// The report for people.
+fn describe(report: &Value, times: &PassTimes) -> String {
     let number = |pointer: &str| {
         report
             .pointer(pointer)
@@ -201,20 +238,50 @@ fn describe(report: &Value) -> String {
         number("/decode/context"),
         number("/decode/tokens_per_second"),
     );
-    if let Some(Value::Object(costs)) = report.get("verify_cost") {
-        let costs: Vec<String> = costs
-            .iter()
-            .map(|(rows, cost)| format!("{rows} rows {:.2}", cost.as_f64().unwrap_or_default()))
-            .collect();
-        text += &format!("verify cost: {}\n", costs.join(", "));
+    if report.get("roofline").is_some() {
+        text += &format!(
+            "the device at best: reads {:.1} GB/s, {:.0} GFLOP/s, {:.1} us a dispatch; decoding reads weights at {:.0} % \
+             of that\n",
+            number("/roofline/read_gb_per_s"),
+            number("/roofline/fma_gflop_per_s"),
+            number("/roofline/dispatch_us"),
+            number("/roofline/decode_fraction") * 100.0,
+        );
     }
-    for entry in report["speculative"].as_array().into_iter().flatten() {
-        text += &speculative::describe(entry);
+    text += &format!(
+        "\n{:>4} {:>9} {:>10} {:>8} {:>12}\n",
+        "rows", "T ms", "T / T(1)", "excess", "weight reads"
+    );
+    for rows in speculative::TIMED_ROWS {
+        let shown = |pointer: &str| {
+            report
+                .pointer(&format!("{pointer}/{rows}"))
+                .and_then(Value::as_f64)
+                .map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+        };
+        if times.covers(rows) {
+            text += &format!(
+                "{rows:>4} {:>9.2} {:>10.2} {:>8} {:>12}\n",
+                times.time(rows),
+                times.time(rows) / times.time(1),
+                shown("/roofline/excess"),
+                shown("/counters/weight_read_factor"),
+            );
+        }
     }
     if let Some(Value::Object(counters)) = report.get("counters") {
-        for (name, value) in counters {
-            text += &format!("{}: {value}\n", name.replace('_', " "));
+        text += "\n";
+        for (name, value) in counters.iter().filter(|(_, value)| value.is_number()) {
+            text += &format!("{:<26} {value}\n", name.replace('_', " "));
         }
+    }
+    if let Some(Value::Array(entries)) = report.get("speculative") {
+        text += "\n";
+        text += &speculative::describe(entries);
+    }
+    if let Some(compared) = report.get("compare") {
+        text += "\n";
+        text += &llama_cpp::describe(compared);
     }
     text
 }

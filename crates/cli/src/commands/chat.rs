@@ -1,6 +1,6 @@
 //! `foretoken chat`: one answer, or a conversation.
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 
 use foretoken_engine::{ChatCompletionRequest, Engine, parse_body};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::answer::deliver;
 use crate::args::{ChatArgs, GenerateArgs};
 use crate::device::{Device, Loaded, Task, with_model};
 use crate::failure::{Status, invalid};
-use crate::interrupt;
+use crate::{interrupt, stderr};
 
 /// Runs it.
 pub async fn run(args: ChatArgs) -> anyhow::Result<Status> {
@@ -116,25 +116,30 @@ async fn converse<O: Device>(
     system: &[Value],
     generate: &GenerateArgs,
 ) -> anyhow::Result<Status> {
-    eprintln!(
+    stderr::line(format_args!(
         "{}: /reset starts anew, /quit ends, Ctrl-C stops an answer",
         engine.model_name()
-    );
+    ));
     let mut messages = system.to_vec();
-    let mut line = String::new();
+    let mut bytes = Vec::new();
     loop {
-        eprint!("> ");
-        // A prompt that cannot be shown is no reason to end.
-        let _ = std::io::stderr().flush();
-        line.clear();
-        let read = std::io::stdin().lock().read_line(&mut line);
+        stderr::text("> ");
+        bytes.clear();
+        // Not `read_line`, which fails on what is no UTF-8: that is no reason to lose a conversation.
+        let read = std::io::stdin().lock().read_until(b'\n', &mut bytes);
         let read = read.map_err(|error| invalid(format!("reading the question: {error}")))?;
+        let Ok(line) = std::str::from_utf8(&bytes) else {
+            stderr::line("error: the line is no UTF-8 text and was left out; type it again");
+            continue;
+        };
         match (read, line.trim()) {
             (0, _) | (_, "/quit") => return Ok(Status::Done),
             (_, "") => {}
             (_, "/reset") => messages = system.to_vec(),
             (_, command) if command.starts_with('/') => {
-                eprintln!("error: no command {command:?}; there are /reset and /quit");
+                stderr::line(format_args!(
+                    "error: no command {command:?}; there are /reset and /quit"
+                ));
             }
             (_, question) => {
                 messages.push(message("user", question));
@@ -147,9 +152,9 @@ async fn converse<O: Device>(
                     Err(error) if is_about_the_request(&error) => {
                         interrupt::release();
                         messages.pop();
-                        eprintln!(
+                        stderr::line(format_args!(
                             "error: {error:#}; the question was taken back (/reset starts anew)"
-                        );
+                        ));
                     }
                     Err(error) => return Err(error),
                 }

@@ -29,7 +29,7 @@ pub async fn run(command: Command) -> anyhow::Result<Status> {
 
 /// Limits that refuse nothing for the model's sake: with them a request is checked before a model is
 /// loaded for it.
-const ANY_MODEL: RequestLimits = RequestLimits {
+pub const ANY_MODEL: RequestLimits = RequestLimits {
     context: u32::MAX,
     vocab: u32::MAX,
     speculation: None,

@@ -20,7 +20,7 @@ const MAX_TOKENS: u32 = 128;
 /// Pairs of runs, plain and speculative; the medians are shown.
 const PAIRS: usize = 3;
 /// Row counts whose passes are timed, and those that are shown.
-const TIMED_ROWS: [usize; 5] = [1, 2, 4, 8, 16];
+pub const TIMED_ROWS: [usize; 5] = [1, 2, 4, 8, 16];
 const SHOWN_ROWS: [usize; 4] = [1, 2, 4, 8];
 /// Rounds over all row counts.
 const ROUNDS: usize = 9;
@@ -31,6 +31,33 @@ pub struct BenchPrompt {
     chat: bool,
     /// The request, but for `speculative_config`.
     body: Value,
+}
+
+impl BenchPrompt {
+    /// A prompt of these tokens.
+    pub fn of_tokens(id: &str, tokens: &[TokenId], max_tokens: u32) -> Self {
+        Self {
+            id: json!(id),
+            chat: false,
+            body: json!({ "temperature": 0, "max_tokens": max_tokens, "prompt": tokens }),
+        }
+    }
+
+    /// The most tokens that it is answered with.
+    pub fn max_tokens(&self) -> u32 {
+        let asked = self.body["max_tokens"].as_u64();
+        asked.map_or(MAX_TOKENS, |asked| u32::try_from(asked).unwrap_or(u32::MAX))
+    }
+
+    /// Its `id`.
+    pub fn id(&self) -> &Value {
+        &self.id
+    }
+}
+
+/// An `id` without the quotes of a string.
+pub fn shown_id(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
 /// Reads the file.
@@ -129,8 +156,13 @@ impl PassTimes {
             .into()
     }
 
-    /// T(rows), on the line between the neighbours that were measured.
-    fn time(&self, rows: usize) -> f64 {
+    /// Whether passes of so many rows were timed.
+    pub fn covers(&self, rows: usize) -> bool {
+        self.times.iter().any(|(timed, _)| *timed == rows)
+    }
+
+    /// T(rows) in milliseconds, on the line between the neighbours that were measured.
+    pub fn time(&self, rows: usize) -> f64 {
         let after = self.times.partition_point(|(timed, _)| *timed < rows);
         match (after.checked_sub(1), self.times.get(after)) {
             (_, Some((timed, time))) if *timed == rows => *time,
@@ -145,9 +177,15 @@ impl PassTimes {
 }
 
 /// One run.
-struct Run {
-    tokens: Vec<TokenId>,
-    rate: Option<f64>,
+pub struct Run {
+    /// The prompt's tokens, if the request asked for token ids.
+    pub prompt: Vec<TokenId>,
+    /// The answer's.
+    pub tokens: Vec<TokenId>,
+    /// From the call to the first token.
+    pub first_token_ms: Option<f64>,
+    /// Tokens a second after the first.
+    pub rate: Option<f64>,
     /// The response's `metrics`.
     metrics: Value,
 }
@@ -160,8 +198,8 @@ pub async fn compare<O: Device>(
 ) -> anyhow::Result<Value> {
     let (mut plain, mut speculative) = (Vec::new(), Vec::new());
     for _ in 0..PAIRS {
-        plain.push(run(engine, prompt, false).await?);
-        speculative.push(run(engine, prompt, true).await?);
+        plain.push(run(engine, prompt, &json!({ "speculative_config": null })).await?);
+        speculative.push(run(engine, prompt, &json!({})).await?);
     }
     let rate = |runs: &[Run]| {
         let rates: Vec<f64> = runs.iter().filter_map(|run| run.rate).collect();
@@ -213,14 +251,15 @@ fn predicted(run: &Run, times: &PassTimes) -> Option<f64> {
     Some(emitted * times.time(1) / cost)
 }
 
-async fn run<O: Device>(
+/// Answers a prompt; `changes` is an object of request fields that it does not have.
+pub async fn run<O: Device>(
     engine: &Engine<O>,
     prompt: &BenchPrompt,
-    speculate: bool,
+    changes: &Value,
 ) -> anyhow::Result<Run> {
     let mut body = prompt.body.clone();
-    if !speculate {
-        body["speculative_config"] = Value::Null;
+    for (name, value) in changes.as_object().into_iter().flatten() {
+        body[name] = value.clone();
     }
     let limits = engine.limits();
     let abort = AbortSignal::new();
@@ -238,37 +277,53 @@ async fn finish<O: Ops, S: Shape>(mut generation: Generation<O, S>) -> anyhow::R
     while let Some(piece) = generation.next_piece().await? {
         tokens.extend(piece.token_ids);
     }
-    let response = serde_json::to_value(generation.so_far())?;
+    let mut response = serde_json::to_value(generation.so_far())?;
+    let prompt = response["prompt_token_ids"].take();
     Ok(Run {
+        prompt: serde_json::from_value::<Option<_>>(prompt)?.unwrap_or_default(),
         tokens,
+        first_token_ms: generation.timing().first_token_ms,
         rate: decode_rate(&generation),
         metrics: response["metrics"].clone(),
     })
 }
 
-/// An entry for people.
-pub fn describe(entry: &Value) -> String {
-    let rate = |name: &str| entry[name].as_f64().unwrap_or_default();
+/// The entries for people.
+pub fn describe(entries: &[Value]) -> String {
     let mut text = format!(
-        "{}: plain {:.1} tok/s, speculative {:.1} tok/s",
-        entry["prompt"],
-        rate("plain_tokens_per_second"),
-        rate("speculative_tokens_per_second"),
+        "{:<14} {:>11} {:>11} {:>8} {:>9} {:>13}\n",
+        "prompt", "plain tok/s", "speculative", "speed-up", "predicted", "tokens a step"
     );
-    let accepted = &entry["speculative_decoding"];
-    match (entry.get("speedup"), entry["outputs_equal"].as_bool()) {
-        (Some(speedup), _) => {
-            text += &format!(
-                ", {:.2} times as fast ({:.2} predicted), {:.2} tokens a verify step",
-                speedup.as_f64().unwrap_or_default(),
-                rate("predicted_speedup"),
-                accepted["mean_acceptance_length"]
-                    .as_f64()
-                    .unwrap_or_default(),
-            );
-        }
-        (None, Some(false)) => text += ", but the outputs differ",
-        (None, _) => text += ", nothing was drafted",
+    let number = |value: &Value| {
+        value
+            .as_f64()
+            .map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+    };
+    for entry in entries {
+        let accepted = &entry["speculative_decoding"];
+        let note = match (entry["outputs_equal"].as_bool(), entry.get("speedup")) {
+            (Some(false), _) => "  the outputs differ",
+            (_, None) => "  nothing was drafted",
+            _ => "",
+        };
+        text += &format!(
+            "{:<14} {:>11} {:>11} {:>8} {:>9} {:>13}{note}\n",
+            shown_id(&entry["prompt"]),
+            number(&entry["plain_tokens_per_second"]),
+            number(&entry["speculative_tokens_per_second"]),
+            number(&entry["speedup"]),
+            number(&entry["predicted_speedup"]),
+            number(&accepted["mean_acceptance_length"]),
+        );
     }
-    text + "\n"
+    let speedups: Vec<f64> = entries
+        .iter()
+        .filter_map(|entry| entry["speedup"].as_f64())
+        .collect();
+    if !speedups.is_empty() {
+        let count = speedups.len();
+        let median = median(speedups.into_iter());
+        text += &format!("median speed-up of the {count} prompts with drafts: {median:.2}\n");
+    }
+    text
 }

@@ -24,8 +24,10 @@ use crate::device::Device;
 const PACKAGE: &str = "node-llama-cpp";
 const VERSION: &str = "3.22.1";
 const SCRIPT: &str = include_str!("llama_cpp.mjs");
-/// Pairs of runs a prompt; one more goes first.
+/// Pairs of runs a prompt; the medians are shown. The first prompt has one more pair before them, to warm up.
 const PAIRS: usize = 3;
+/// Tokens generated a run, at most: enough for a rate, and the slower engine may make five a second.
+const MAX_TOKENS: u32 = 64;
 /// Threads that one engine leaves spinning have stopped by then.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -109,8 +111,9 @@ impl LlamaCpp {
         prompts: &[BenchPrompt],
     ) -> anyhow::Result<Value> {
         let mut entries = Vec::new();
-        for prompt in prompts {
-            entries.push(self.compare_one(engine, prompt).await?);
+        for (i, prompt) in prompts.iter().enumerate() {
+            let warm_up = usize::from(i == 0);
+            entries.push(self.compare_one(engine, prompt, warm_up).await?);
         }
         let ratio = |name: &str| {
             let ratios: Vec<f64> = entries
@@ -137,15 +140,17 @@ impl LlamaCpp {
         &mut self,
         engine: &Engine<O>,
         prompt: &BenchPrompt,
+        warm_up: usize,
     ) -> anyhow::Result<Value> {
         let changes = json!({
+            "max_tokens": prompt.max_tokens().min(MAX_TOKENS),
             "speculative_config": null,
             "ignore_eos": true,
             "return_token_ids": true,
         });
         let (mut ours, mut theirs) = (Rates::default(), Rates::default());
         let (mut prompt_tokens, mut tokens, mut equal) = (0, 0, 0);
-        for pair in 0..=PAIRS {
+        for pair in 0..warm_up + PAIRS {
             let run = speculative::run(engine, prompt, &changes).await?;
             std::thread::sleep(PAUSE);
             let answer = self.run(&run.prompt, run.tokens.len())?;
@@ -153,7 +158,7 @@ impl LlamaCpp {
             (prompt_tokens, tokens) = (run.prompt.len(), run.tokens.len());
             let pairs = run.tokens.iter().zip(&answer.tokens);
             equal = pairs.take_while(|(ours, theirs)| ours == theirs).count();
-            if pair > 0 {
+            if pair >= warm_up {
                 ours.add(prompt_tokens, run.first_token_ms, run.rate);
                 let decoded = answer.tokens.len().saturating_sub(1) as f64;
                 let rate = (decoded > 0.0).then(|| decoded * 1e3 / answer.decode_ms);
@@ -227,7 +232,8 @@ fn backend(peer: Peer) -> &'static str {
 /// The folder where the package is, after installing it if it was not.
 fn install(peer: Peer) -> anyhow::Result<PathBuf> {
     let home = std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"));
-    let home = home.context("neither HOME nor USERPROFILE is set: there is no place to keep llama.cpp")?;
+    let home =
+        home.context("neither HOME nor USERPROFILE is set: there is no place to keep llama.cpp")?;
     let name = format!("{PACKAGE}-{VERSION}-{}", backend(peer));
     let folder = Path::new(&home).join(".cache/foretoken/tools").join(name);
     let installed = folder.join("installed");
@@ -241,7 +247,10 @@ fn install(peer: Peer) -> anyhow::Result<PathBuf> {
         folder.display()
     );
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    std::fs::write(folder.join("package.json"), r#"{"private": true, "type": "module"}"#)?;
+    std::fs::write(
+        folder.join("package.json"),
+        r#"{"private": true, "type": "module"}"#,
+    )?;
     let npm = if cfg!(windows) { "npm.cmd" } else { "npm" };
     // Without optional packages: they are the binaries of every other machine, CUDA's among them.
     let status = Command::new(npm)

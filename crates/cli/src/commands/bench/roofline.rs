@@ -1,11 +1,11 @@
 //! What the passes cost, held against what the device could do at best.
 
-use foretoken_core::{ModelConfig, Ops};
-use foretoken_engine::Engine;
+use foretoken_core::ModelConfig;
+use foretoken_engine::{Engine, Error};
 use foretoken_gpu::Roofline;
 use serde_json::{Map, Value, json};
 
-use super::super::speculative::PassTimes;
+use super::super::speculative::{PassTimes, TIMED_ROWS};
 use crate::device::Device;
 
 /// Row counts whose weight reads are shown.
@@ -35,7 +35,7 @@ impl PassCosts {
     ) -> anyhow::Result<Option<Self>> {
         let room = engine.limits().context.saturating_sub(context) as usize;
         let mut counts = Vec::new();
-        for rows in [1, 2, 4, 8, 16].into_iter().filter(|rows| *rows <= room) {
+        for rows in TIMED_ROWS.into_iter().filter(|rows| *rows <= room) {
             let Some(before) = engine.with_ops(Device::counters).flatten() else {
                 return Ok(None);
             };
@@ -122,8 +122,8 @@ pub fn best(one: Roofline, other: Roofline) -> Roofline {
 }
 
 /// Probes the device of an idle engine; `None` where the ops have none.
-pub fn probe<O: Device + Ops>(engine: &Engine<O>) -> anyhow::Result<Option<Roofline>> {
-    engine.with_ops(Device::roofline).transpose().map(Option::flatten)
+pub fn probe<O: Device>(engine: &Engine<O>) -> Result<Option<Roofline>, Error> {
+    engine.with_ops(Device::roofline).unwrap_or(Ok(None))
 }
 
 #[cfg(test)]
