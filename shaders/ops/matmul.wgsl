@@ -36,8 +36,7 @@ fn main(
   // Chunks of rows are neighbours, so that the second finds its weights in the cache.
   let first_row = workgroup.x * C;
   let lane = local & 7u;
-  let slice = (local >> 3u) % SPLIT;
-  let tile = (local >> 3u) / SPLIT;
+#import slice
   let keeps = slice == 0u;
   let first_group = ((workgroup.y + workgroup.z * params.grid_y) * (WORKGROUP / (8u * SPLIT)) + tile) * (R / PAIR);
 #repeat r R

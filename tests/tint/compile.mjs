@@ -3,7 +3,7 @@
 //   node compile.mjs FOLDER [null | vulkan]
 //
 // FOLDER holds one folder per tier, each with its `.wgsl` files and a `features.txt`: one line for each WebGPU feature
-// (`shader-f16`) or limit (`maxComputeWorkgroupStorageSize=32768`) that the tier asks a device for. On `null`, a device
+// (`shader-f16`) or limit (`maxComputeWorkgroupStorageSize=32768`) that the tier asks a device for, or a size it must have (`subgroupMinSize=8`). On `null`, a device
 // that has every feature and runs nothing, Tint parses and validates; on `vulkan` it also writes SPIR-V, and the driver
 // builds the pipeline. Ends with `N passed, M failed`; finding no shader is a failure.
 
@@ -27,19 +27,27 @@ function requirements(tier) {
   const file = join(folder, tier, 'features.txt');
   const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
   const words = lines.map((line) => line.trim()).filter((line) => line !== '');
-  const limits = words.filter((word) => word.includes('=')).map((word) => word.split('='));
+  const numbers = words.filter((word) => word.includes('=')).map((word) => word.split('='));
+  // What a device cannot be asked for, only found to have.
+  const found = numbers.filter(([name]) => name.startsWith('subgroup'));
+  const limits = numbers.filter(([name]) => !name.startsWith('subgroup'));
   return {
     requiredFeatures: words.filter((word) => !word.includes('=')),
     requiredLimits: Object.fromEntries(limits.map(([name, value]) => [name, Number(value)])),
+    found: Object.fromEntries(found.map(([name, value]) => [name, Number(value)])),
   };
 }
 
-function lacking(adapter, { requiredFeatures, requiredLimits }) {
+function lacking(adapter, { requiredFeatures, requiredLimits, found }) {
   const features = requiredFeatures.filter((name) => !adapter.features.has(name));
   const limits = Object.entries(requiredLimits)
     .filter(([name, value]) => !(adapter.limits[name] >= value))
     .map(([name, value]) => `${name} of ${value}`);
-  return [...features, ...limits];
+  // The null device runs nothing, so any size serves it.
+  const sizes = Object.entries(found)
+    .filter(([name, value]) => backend !== 'null' && adapter.info[name] < value)
+    .map(([name, value]) => `${name} of ${value}`);
+  return [...features, ...limits, ...sizes];
 }
 
 // The messages of a shader that does not compile; none for one that does.
@@ -82,7 +90,10 @@ for (const tier of tiers) {
     console.log(`${tier}: ${shaders.length} shaders skipped (no ${missing.join(', ')} on this adapter)`);
     continue;
   }
-  const device = await adapter.requestDevice(needs);
+  const device = await adapter.requestDevice({
+    requiredFeatures: needs.requiredFeatures,
+    requiredLimits: needs.requiredLimits,
+  });
   devices.push(device);
   const before = failed;
   for (const shader of shaders) {

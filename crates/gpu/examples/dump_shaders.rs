@@ -32,6 +32,8 @@ fn dump(folder: &std::path::Path) -> std::io::Result<usize> {
         let mut features = Vec::new();
         if tier.subgroups {
             features.push("subgroups");
+            // As `lib/activations_broadcast.wgsl` needs them.
+            features.push("subgroupMinSize=8");
         }
         if tier.f16 {
             features.push("shader-f16");

@@ -7,7 +7,7 @@
 use foretoken_core::{Clock, OpsError};
 
 use crate::gpu_ops::GpuOps;
-use crate::recording::{Access, Buffer, Kernel, NO_CONSTANT, Params, Recorder};
+use crate::recording::{Access, Buffer, Kernel, Params, Recorder, constants};
 
 /// What a device can do at best.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,27 +63,18 @@ const fn read_kernel(software: bool) -> Kernel {
     let loads = CHUNK_VEC4S / workgroup;
     let (thread_stride, load_stride) = if software { (loads, 1) } else { (1, workgroup) };
     Kernel {
-        constants: [
+        constants: constants([
             ("WORKGROUP", workgroup),
             ("READ_VEC4S", loads),
             ("THREAD_STRIDE", thread_stride),
             ("LOAD_STRIDE", load_stride),
-            NO_CONSTANT,
-            NO_CONSTANT,
-        ],
+        ]),
         ..Kernel::new("probes/read.wgsl", &[Access::Read, Access::Write])
     }
 }
 
 const FMA: Kernel = Kernel {
-    constants: [
-        ("CHAINS", CHAINS),
-        ("UNROLL", FMA_UNROLL),
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-    ],
+    constants: constants([("CHAINS", CHAINS), ("UNROLL", FMA_UNROLL)]),
     ..Kernel::new("probes/fma.wgsl", &[Access::Write])
 };
 

@@ -25,24 +25,51 @@ pub(crate) enum Access {
 pub(crate) struct Kernel {
     /// The op's file below `shaders/`.
     pub file: &'static str,
-    pub slots: [(&'static str, &'static str); 5],
-    pub constants: [(&'static str, u32); 6],
+    pub slots: Slots,
+    pub constants: Constants,
     /// Bindings 2, 3 … (0 is the row table, 1 the parameters).
     pub bindings: &'static [Access],
     pub f16: bool,
     pub subgroups: bool,
 }
 
-/// An unused slot or constant.
-pub(crate) const NO_SLOT: (&str, &str) = ("", "");
-pub(crate) const NO_CONSTANT: (&str, u32) = ("", 0);
+/// Slots of a kernel at most, and constants.
+const MAX_SLOTS: usize = 6;
+const MAX_CONSTANTS: usize = 6;
+
+/// The slots of a kernel: slot → file.
+pub(crate) type Slots = [(&'static str, &'static str); MAX_SLOTS];
+/// The constants of a kernel.
+pub(crate) type Constants = [(&'static str, u32); MAX_CONSTANTS];
+
+/// Slots of a kernel that has `N`; the others are unused.
+pub(crate) const fn slots<const N: usize>(given: [(&'static str, &'static str); N]) -> Slots {
+    let mut all = [("", ""); MAX_SLOTS];
+    let mut i = 0;
+    while i < N {
+        all[i] = given[i];
+        i += 1;
+    }
+    all
+}
+
+/// Constants of a kernel that has `N`; the others are unused.
+pub(crate) const fn constants<const N: usize>(given: [(&'static str, u32); N]) -> Constants {
+    let mut all = [("", 0); MAX_CONSTANTS];
+    let mut i = 0;
+    while i < N {
+        all[i] = given[i];
+        i += 1;
+    }
+    all
+}
 
 impl Kernel {
     pub(crate) const fn new(file: &'static str, bindings: &'static [Access]) -> Self {
         Self {
             file,
-            slots: [NO_SLOT; 5],
-            constants: [NO_CONSTANT; 6],
+            slots: slots([]),
+            constants: constants([]),
             bindings,
             f16: false,
             subgroups: false,

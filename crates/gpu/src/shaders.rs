@@ -26,6 +26,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("lib/sampling.wgsl", include_str!("../../../shaders/lib/sampling.wgsl")),
     ("lib/sequence_state.wgsl", include_str!("../../../shaders/lib/sequence_state.wgsl")),
     ("lib/silu.wgsl", include_str!("../../../shaders/lib/silu.wgsl")),
+    ("lib/slice_one.wgsl", include_str!("../../../shaders/lib/slice_one.wgsl")),
+    ("lib/slice_split.wgsl", include_str!("../../../shaders/lib/slice_split.wgsl")),
     ("lib/step.wgsl", include_str!("../../../shaders/lib/step.wgsl")),
     ("lib/token_rule_bits.wgsl", include_str!("../../../shaders/lib/token_rule_bits.wgsl")),
     ("lib/token_rules_none.wgsl", include_str!("../../../shaders/lib/token_rules_none.wgsl")),

@@ -5,7 +5,7 @@ use foretoken_core::{AttentionShape, MAX_PREFILL_ROWS};
 use crate::gpu_ops::{GpuActivation, GpuKvCache, GpuOps};
 use crate::ops::MAX_STEP_ROWS;
 use crate::ops::rope_kv::kv_file;
-use crate::recording::{Access, Kernel, NO_CONSTANT, NO_SLOT};
+use crate::recording::{Access, Kernel, constants, slots};
 use crate::tier::Tier;
 
 /// Positions in a span. Part of the exactness contract: a row's split depends on its own position alone.
@@ -42,15 +42,14 @@ const fn rows_a_workgroup(rows: u32, gqa: u32) -> u32 {
 /// One kernel for any device.
 fn split_kernel(head_dim4: u32, gqa: u32, c: u32, tier: Tier) -> Kernel {
     Kernel {
-        slots: [("kv", kv_file(tier)), NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT],
-        constants: [
+        slots: slots([("kv", kv_file(tier))]),
+        constants: constants([
             MAX_STEP_ROWS,
             ("HEAD_DIM4", head_dim4),
             ("GQA", gqa),
             ("SPAN", SPAN),
             ("C", c),
-            NO_CONSTANT,
-        ],
+        ]),
         f16: tier.f16,
         ..SPLIT
     }
@@ -59,15 +58,15 @@ fn split_kernel(head_dim4: u32, gqa: u32, c: u32, tier: Tier) -> Kernel {
 /// One for devices whose subgroups are all of `lanes` lanes, which divide the head.
 fn split_subgroup_kernel(head_dim4: u32, gqa: u32, c: u32, lanes: u32, tier: Tier) -> Kernel {
     Kernel {
-        slots: [("kv", kv_file(tier)), NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT],
-        constants: [
+        slots: slots([("kv", kv_file(tier))]),
+        constants: constants([
             MAX_STEP_ROWS,
             ("LANES", lanes),
             ("PER_LANE", head_dim4 / lanes),
             ("GQA", gqa),
             ("SPAN", SPAN),
             ("C", c),
-        ],
+        ]),
         f16: tier.f16,
         subgroups: true,
         ..SPLIT_SUBGROUP
@@ -76,14 +75,7 @@ fn split_subgroup_kernel(head_dim4: u32, gqa: u32, c: u32, lanes: u32, tier: Tie
 
 fn reduce_kernel(head_dim4: u32) -> Kernel {
     Kernel {
-        constants: [
-            MAX_STEP_ROWS,
-            ("HEAD_DIM4", head_dim4),
-            ("SPAN", SPAN),
-            NO_CONSTANT,
-            NO_CONSTANT,
-            NO_CONSTANT,
-        ],
+        constants: constants([MAX_STEP_ROWS, ("HEAD_DIM4", head_dim4), ("SPAN", SPAN)]),
         ..REDUCE
     }
 }

@@ -5,7 +5,7 @@ use foretoken_core::{MAX_VERIFY_ROWS, OpsError, RowSet, Sampling, SequenceSlot, 
 
 use crate::gpu_ops::{GpuActivation, GpuOps};
 use crate::ops::MAX_STEP_ROWS;
-use crate::recording::{Access, Buffer, Kernel, NO_CONSTANT, NO_SLOT};
+use crate::recording::{Access, Buffer, Constants, Kernel, Slots, constants, slots};
 
 /// Tokens a workgroup looks through.
 const SLICE: u32 = 2048;
@@ -19,14 +19,7 @@ pub(crate) const SAMPLING_BYTES: u64 = (MAX_SEQUENCES * SAMPLING_WORDS * 4) as u
 const RULE_IN_PROMPT: u32 = 1 << 31;
 const RULE_STOP: u32 = 1 << 30;
 
-const CONSTANTS: [(&str, u32); 6] = [
-    MAX_STEP_ROWS,
-    NO_CONSTANT,
-    NO_CONSTANT,
-    NO_CONSTANT,
-    NO_CONSTANT,
-    NO_CONSTANT,
-];
+const CONSTANTS: Constants = constants([MAX_STEP_ROWS]);
 /// logits, sampling, rules, best.
 const CHOICE_BINDINGS: &[Access] = &[Access::Read, Access::Read, Access::Read, Access::Write];
 /// best, state, rules.
@@ -57,7 +50,7 @@ impl Needs {
         }
     }
 
-    const fn slots(self) -> [(&'static str, &'static str); 5] {
+    const fn slots(self) -> Slots {
         let rules = if self.rules {
             "lib/token_rules_table.wgsl"
         } else {
@@ -68,13 +61,7 @@ impl Needs {
         } else {
             "lib/noise_none.wgsl"
         };
-        [
-            ("token_rules", rules),
-            ("noise", noise),
-            NO_SLOT,
-            NO_SLOT,
-            NO_SLOT,
-        ]
+        slots([("token_rules", rules), ("noise", noise)])
     }
 }
 
@@ -104,7 +91,7 @@ fn reduce_kernel(rules: bool) -> Kernel {
     };
     let kernel = Kernel::new("ops/choose_reduce.wgsl", REDUCE_BINDINGS);
     Kernel {
-        slots: [("commit", commit), NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT],
+        slots: slots([("commit", commit)]),
         constants: CONSTANTS,
         ..kernel
     }

@@ -5,7 +5,7 @@ use foretoken_core::Format;
 use crate::gpu_ops::{GpuActivation, GpuOps};
 use crate::matrix::GpuMatrix;
 use crate::ops::{MAX_STEP_ROWS, matmul::quant_file};
-use crate::recording::{Access, Kernel, NO_CONSTANT, NO_SLOT};
+use crate::recording::{Access, Kernel, constants, slots};
 
 const KERNEL: Kernel = Kernel::new(
     "ops/embed.wgsl",
@@ -14,21 +14,8 @@ const KERNEL: Kernel = Kernel::new(
 
 fn kernel(format: Format) -> Kernel {
     Kernel {
-        slots: [
-            ("quant", quant_file(format)),
-            NO_SLOT,
-            NO_SLOT,
-            NO_SLOT,
-            NO_SLOT,
-        ],
-        constants: [
-            MAX_STEP_ROWS,
-            NO_CONSTANT,
-            NO_CONSTANT,
-            NO_CONSTANT,
-            NO_CONSTANT,
-            NO_CONSTANT,
-        ],
+        slots: slots([("quant", quant_file(format))]),
+        constants: constants([MAX_STEP_ROWS]),
         ..KERNEL
     }
 }

@@ -5,7 +5,7 @@ use foretoken_core::{MAX_VERIFY_ROWS, RowSet};
 
 use crate::gpu_ops::{GpuActivation, GpuOps};
 use crate::ops::MAX_STEP_ROWS;
-use crate::recording::{Access, Kernel, NO_CONSTANT};
+use crate::recording::{Access, Kernel, constants};
 
 /// Entries of a row: the chosen token's, then the most probable ones'.
 const ENTRIES: usize = 1 + MAX_TOP_LOGPROBS;
@@ -13,14 +13,7 @@ const ENTRIES: usize = 1 + MAX_TOP_LOGPROBS;
 pub(crate) const LOGPROBS_BYTES: u64 = (MAX_VERIFY_ROWS * ENTRIES * 8) as u64;
 
 const KERNEL: Kernel = Kernel {
-    constants: [
-        MAX_STEP_ROWS,
-        ("MAX_TOP", MAX_TOP_LOGPROBS as u32),
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-    ],
+    constants: constants([MAX_STEP_ROWS, ("MAX_TOP", MAX_TOP_LOGPROBS as u32)]),
     ..Kernel::new(
         "ops/logprobs.wgsl",
         &[Access::Read, Access::Read, Access::Write],

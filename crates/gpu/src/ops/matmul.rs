@@ -9,7 +9,7 @@ use crate::gpu_ops::{GpuActivation, GpuOps, GpuVector, row_set_index};
 use crate::matmul_shape::MatmulShape;
 use crate::matrix::{GpuMatrix, Slab};
 use crate::ops::MAX_STEP_ROWS;
-use crate::recording::{Access, Kernel, NO_CONSTANT, NO_SLOT};
+use crate::recording::{Access, Kernel, constants, slots};
 use crate::shaders;
 use crate::tier::Tier;
 
@@ -66,27 +66,28 @@ fn kernel(format: Format, epilogue: Epilogue, paired: bool, c: u32, shape: &Matm
             "lib/activations_direct_arguments.wgsl",
         )
     };
-    let combine = if shape.split > 1 {
-        "lib/combine_split.wgsl"
+    let (slice, combine) = if shape.split > 1 {
+        ("lib/slice_split.wgsl", "lib/combine_split.wgsl")
     } else {
-        "lib/combine_none.wgsl"
+        ("lib/slice_one.wgsl", "lib/combine_none.wgsl")
     };
     Kernel {
-        slots: [
+        slots: slots([
             ("quant", quant_file(format)),
             ("activations", activations),
             ("activations_arguments", arguments),
+            ("slice", slice),
             ("combine", combine),
             ("epilogue", epilogue.file()),
-        ],
-        constants: [
+        ]),
+        constants: constants([
             ("R", shape.outputs),
             ("C", c),
             ("PAIR", if paired { 2 } else { 1 }),
             ("SPLIT", shape.split),
             ("WORKGROUP", shape.workgroup),
             MAX_STEP_ROWS,
-        ],
+        ]),
         subgroups: shape.broadcast,
         ..KERNEL
     }
@@ -99,21 +100,13 @@ const TILE_ROWS: u32 = 32;
 fn tiled_kernel(format: Format, epilogue: Epilogue, paired: bool) -> Kernel {
     Kernel {
         file: "ops/matmul_tiled.wgsl",
-        slots: [
-            ("quant", quant_file(format)),
-            ("epilogue", epilogue.file()),
-            NO_SLOT,
-            NO_SLOT,
-            NO_SLOT,
-        ],
-        constants: [
+        slots: slots([("quant", quant_file(format)), ("epilogue", epilogue.file())]),
+        constants: constants([
             ("R", 8),
             ("C", 4),
             ("PAIR", if paired { 2 } else { 1 }),
             MAX_STEP_ROWS,
-            NO_CONSTANT,
-            NO_CONSTANT,
-        ],
+        ]),
         ..KERNEL
     }
 }

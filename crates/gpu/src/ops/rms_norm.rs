@@ -2,17 +2,10 @@
 
 use crate::gpu_ops::{GpuActivation, GpuOps, GpuVector, row_set_index};
 use crate::ops::MAX_STEP_ROWS;
-use crate::recording::{Access, Kernel, NO_CONSTANT};
+use crate::recording::{Access, Kernel, constants};
 
 const KERNEL: Kernel = Kernel {
-    constants: [
-        MAX_STEP_ROWS,
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-    ],
+    constants: constants([MAX_STEP_ROWS]),
     ..Kernel::new(
         "ops/rms_norm.wgsl",
         &[Access::Read, Access::Read, Access::Write],

@@ -4,18 +4,11 @@ use foretoken_core::{AttentionShape, RopeStyle};
 
 use crate::gpu_ops::{GpuActivation, GpuKvCache, GpuOps, GpuRopeTable};
 use crate::ops::MAX_STEP_ROWS;
-use crate::recording::{Access, Kernel, NO_CONSTANT, NO_SLOT};
+use crate::recording::{Access, Kernel, constants, slots};
 use crate::tier::Tier;
 
 const KERNEL: Kernel = Kernel {
-    constants: [
-        MAX_STEP_ROWS,
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-        NO_CONSTANT,
-    ],
+    constants: constants([MAX_STEP_ROWS]),
     ..Kernel::new(
         "ops/rope_kv.wgsl",
         &[Access::Write, Access::Read, Access::Write, Access::Write],
@@ -37,13 +30,7 @@ fn kernel(style: RopeStyle, tier: Tier) -> Kernel {
         RopeStyle::Halves => "lib/rope_halves.wgsl",
     };
     Kernel {
-        slots: [
-            ("kv", kv_file(tier)),
-            ("rope", style),
-            NO_SLOT,
-            NO_SLOT,
-            NO_SLOT,
-        ],
+        slots: slots([("kv", kv_file(tier)), ("rope", style)]),
         f16: tier.f16,
         ..KERNEL
     }

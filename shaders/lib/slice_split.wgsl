@@ -1,0 +1,3 @@
+  // Slot `slice`: neighbouring eights of threads share their outputs.
+  let slice = (local >> 3u) % SPLIT;
+  let tile = (local >> 3u) / SPLIT;
