@@ -14,6 +14,7 @@ mod language_model;
 mod ops;
 mod row;
 pub mod sampling;
+mod steps;
 
 pub use clock::{Clock, since_unix_epoch};
 pub use format::{Format, QuantFormat, WEIGHTS_PER_BLOCK};
@@ -26,3 +27,6 @@ pub use row::{
     MAX_PREFILL_ROWS, MAX_VERIFY_ROWS, Phase, Position, Row, SequenceSlot, TOKEN_ON_DEVICE, TokenId,
 };
 pub use sampling::{Chooser, Sampling};
+pub use steps::{
+    HostSteps, MAX_STEP_STOP_IDS, MatchOrder, NgramLookup, StepLimits, StepOutcome,
+};

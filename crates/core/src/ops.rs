@@ -1,7 +1,10 @@
 //! [`Ops`]: the op list, which is the kernel list (`docs/KERNELS.md`).
 
 use crate::sampling::TokenLogprobs;
-use crate::{Format, Phase, Row, Sampling, SequenceSlot, TokenId};
+use crate::{
+    Format, NgramLookup, Phase, Position, Row, Sampling, SequenceSlot, StepLimits, StepOutcome,
+    TokenId,
+};
 
 /// Rows of a matrix are written in whole groups of this many: the device interleaves them.
 pub const ROW_GROUP: u32 = 8;
@@ -199,6 +202,10 @@ pub trait Ops {
     /// to change.
     fn pad_rows(&mut self, _on: bool) {}
 
+    /// Drops what was recorded since [`Ops::begin`]: recording it made everything that running it needs, and so a load can
+    /// make that before the first request. Ops that compute when recorded have nothing to drop.
+    fn discard(&mut self) {}
+
     // ---- at the start of a request -------------------------------------------------------------
 
     /// How tokens of `sequence` are chosen from now on; until then greedily. `prompt` is what penalties of the prompt
@@ -211,11 +218,29 @@ pub trait Ops {
         vocab: u32,
     ) -> Result<(), OpsError>;
 
+    /// Lets steps of `sequence` follow one another without the host: [`Ops::next_step`] has the device make the row table
+    /// of the next pass, [`Ops::begin_next`] starts that pass, and [`Ops::read_step`] tells later what came of each, `batch`
+    /// steps (1..=8) a wait. `tokens` were committed so far; all but the last are in the KV cache. One sequence at a time.
+    ///
+    /// [`Ops::begin`] and another `start_steps` abandon what was not read: those steps still run, and write keys and values
+    /// behind the committed tokens, where whoever comes next writes before it reads.
+    fn start_steps(
+        &mut self,
+        sequence: SequenceSlot,
+        tokens: &[TokenId],
+        limits: &StepLimits,
+        batch: usize,
+    ) -> Result<(), OpsError>;
+
     // ---- recording a step ----------------------------------------------------------------------
 
     /// Starts a pass: uploads the row table. The last `logit_rows` rows get logits
     /// (0..=[`crate::MAX_VERIFY_ROWS`]; 0: an inner part of a prompt, nothing may be chosen).
     fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize);
+
+    /// Starts a pass of the row family over the rows that the last [`Ops::next_step`] made: at most `drafts + 1`, all with
+    /// logits, at `last_position` at most. None where the steps had ended.
+    fn begin_next(&mut self, drafts: usize, last_position: Position);
 
     /// `out[i] = table[token of row i]`; `out` is `[rows, hidden]`.
     fn embed(&mut self, table: &Self::Matrix, out: &Self::Activation);
@@ -274,6 +299,11 @@ pub trait Ops {
     /// (token 0 before any choice and after a non-finite row).
     fn choose(&mut self, logits: &Self::Activation);
 
+    /// Makes the rows of the next pass from what [`Ops::choose`] chose in this one: what is committed joins the device's
+    /// history, which ends at the limits of [`Ops::start_steps`], and up to `drafts` tokens that `lookup` finds follow the
+    /// last one. [`crate::HostSteps`] is the definition.
+    fn next_step(&mut self, drafts: usize, lookup: Option<&NgramLookup>);
+
     /// Log-probabilities of the raw logits for what [`Ops::choose`] chose in this pass, and of the `top` most
     /// probable tokens (at most [`crate::sampling::MAX_TOP_LOGPROBS`]).
     fn logprobs(&mut self, logits: &Self::Activation, top: u32);
@@ -285,6 +315,12 @@ pub trait Ops {
 
     /// What the last submitted step chose, one entry per logit row.
     fn read_chosen(&mut self) -> impl Future<Output = Result<Vec<Chosen>, OpsError>>;
+
+    /// What came of the oldest step with [`Ops::next_step`] that was submitted and not read.
+    ///
+    /// # Panics
+    /// If there is none.
+    fn read_step(&mut self) -> impl Future<Output = Result<StepOutcome, OpsError>>;
 
     /// What [`Ops::logprobs`] recorded in the last submitted step, one entry per logit row. Read after
     /// [`Ops::read_chosen`].

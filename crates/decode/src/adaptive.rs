@@ -109,6 +109,11 @@ impl AdaptiveSpeculation {
     /// Takes note of a pass that verified `drafted` drafts, none perhaps, and accepted the first `accepted`.
     pub(crate) fn record_step(&mut self, drafted: usize, accepted: usize, pass_ms: f64) {
         self.costs.borrow_mut().record_pass(drafted + 1, pass_ms);
+        self.record_acceptance(drafted, accepted);
+    }
+
+    /// Takes note of a pass whose time nobody knows, since others were under way with it.
+    pub(crate) fn record_acceptance(&mut self, drafted: usize, accepted: usize) {
         if drafted == 0 {
             // A probe for which the drafter had no guess cost nothing, and stays due.
             return;

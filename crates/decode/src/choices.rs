@@ -20,9 +20,7 @@ pub(crate) struct Choices {
 /// Waits for the pass whose logit rows were one committed token, at index `first` of its sequence, and `drafts`
 /// after it.
 ///
-/// Rows after a draft that was not accepted say nothing about the sequence, so what they chose is not looked at. And
-/// where the row after accepted drafts has no honest choice, those drafts still stand: plain decoding would have come
-/// as far. The next step then starts with that row, and fails as plain decoding does.
+/// Rows after a draft that was not accepted say nothing about the sequence, so what they chose is not looked at.
 pub(crate) async fn read_choices<O: Ops>(
     ops: &mut O,
     model: &dyn LanguageModel<O>,
@@ -39,40 +37,56 @@ pub(crate) async fn read_choices<O: Ops>(
         });
     }
     let accepted = accepted_drafts(&chosen, drafts);
-    let mut tokens = drafts[..accepted].to_vec();
     let vocab = model.config().vocab_size;
-    match chosen[accepted] {
-        Chosen::Token(token) if token < vocab => tokens.push(token),
-        _ if accepted > 0 => {}
-        Chosen::Token(token) => {
-            return Err(DecodeError::TokenOutOfVocabulary {
-                token,
-                position: first as u64 + 1,
-                vocab,
-            });
-        }
-        Chosen::NonFinite => {
-            return Err(DecodeError::NonFinite {
-                position: position(first),
-            });
-        }
-    }
-    let logprobs = if logprobs {
+    let mut choices = choices_of(&chosen[..=accepted], first, vocab)?;
+    if logprobs {
         let mut logprobs = ops.read_logprobs().await?;
-        if logprobs.len() < tokens.len() {
+        let tokens = choices.tokens.len();
+        if logprobs.len() < tokens {
             return Err(DecodeError::ChosenRows {
                 chosen: logprobs.len(),
-                expected: tokens.len(),
+                expected: tokens,
             });
         }
-        logprobs.truncate(tokens.len());
-        logprobs
-    } else {
-        Vec::new()
-    };
+        logprobs.truncate(tokens);
+        choices.logprobs = logprobs;
+    }
+    Ok(choices)
+}
+
+/// The choices of a pass that follow from committed tokens, all but the last equal to its drafts. `first`: the index of
+/// the committed token that was its first row.
+///
+/// Where the row after accepted drafts has no honest choice, those drafts still stand: plain decoding would have come as
+/// far. The next step then starts with that row, and fails as plain decoding does.
+pub(crate) fn choices_of(
+    chosen: &[Chosen],
+    first: usize,
+    vocab: TokenId,
+) -> Result<Choices, DecodeError> {
+    let accepted = chosen.len() - 1;
+    let mut tokens = Vec::with_capacity(chosen.len());
+    for (i, choice) in chosen.iter().enumerate() {
+        match *choice {
+            Chosen::Token(token) if token < vocab => tokens.push(token),
+            _ if i > 0 => break,
+            Chosen::Token(token) => {
+                return Err(DecodeError::TokenOutOfVocabulary {
+                    token,
+                    position: first as u64 + 1,
+                    vocab,
+                });
+            }
+            Chosen::NonFinite => {
+                return Err(DecodeError::NonFinite {
+                    position: position(first),
+                });
+            }
+        }
+    }
     Ok(Choices {
         tokens,
-        logprobs,
+        logprobs: Vec::new(),
         accepted,
     })
 }

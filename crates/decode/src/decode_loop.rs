@@ -3,6 +3,7 @@
 use foretoken_core::{Clock, LanguageModel, Ops, Phase, Row, TokenId};
 
 use crate::choices::{Choices, read_choices};
+use crate::in_flight::{InFlight, MAX_STEPS_A_WAIT};
 use crate::prefill::{check_prompt, run_prompt};
 use crate::sequence::position;
 use crate::{
@@ -18,12 +19,13 @@ use crate::{
 /// several loops can interleave them.
 #[derive(Debug)]
 pub struct DecodeLoop {
-    sequence: Sequence,
-    prompt_len: usize,
-    options: DecodeOptions,
+    pub(crate) sequence: Sequence,
+    pub(crate) prompt_len: usize,
+    pub(crate) options: DecodeOptions,
+    pub(crate) in_flight: Option<InFlight>,
     abort: AbortSignal,
     finish: Option<FinishReason>,
-    statistics: Option<Box<AcceptanceStatistics>>,
+    pub(crate) statistics: Option<Box<AcceptanceStatistics>>,
     counters: AggregateCounters,
     /// Where the latest block began, in tokens of the answer, and how many accepted drafts it began with.
     latest: (usize, usize),
@@ -36,6 +38,7 @@ impl DecodeLoop {
             Some(_) => options.num_speculative_tokens.min(MAX_SPECULATIVE_TOKENS),
             None => 0,
         };
+        options.steps_a_wait = options.steps_a_wait.min(MAX_STEPS_A_WAIT);
         Self {
             prompt_len: sequence.tokens().len(),
             sequence,
@@ -45,6 +48,7 @@ impl DecodeLoop {
             )
             .map(Box::new),
             options,
+            in_flight: None,
             abort,
             finish: None,
             counters: AggregateCounters::default(),
@@ -110,6 +114,9 @@ impl DecodeLoop {
             }
             return Ok(block);
         }
+        if let Some(block) = self.step_in_flight(ops, model).await? {
+            return Ok(block);
+        }
         let drafts = self.draft(model);
         let clock = self.start_clock();
         let choices = self.verify(ops, model, &drafts).await?;
@@ -121,17 +128,23 @@ impl DecodeLoop {
         if let Some(adaptive) = &mut self.options.adaptive {
             adaptive.record_step(drafts.len(), accepted, pass_ms);
         }
-        self.counters.record_step(drafts.len(), accepted);
+        Ok(self.finish_step(choices, drafts.len()))
+    }
+
+    /// Counts and commits what a pass over `drafted` drafts chose.
+    pub(crate) fn finish_step(&mut self, choices: Choices, drafted: usize) -> Block {
+        let accepted = choices.accepted;
+        self.counters.record_step(drafted, accepted);
         if let Some(statistics) = &mut self.statistics {
-            statistics.record_step(drafts.len(), accepted);
+            statistics.record_step(drafted, accepted);
         }
         let mut block = self.commit(choices);
         if self.options.provenance {
             block.provenance = (0..block.tokens.len())
-                .map(|i| TokenProvenance::of(i, accepted, drafts.len()))
+                .map(|i| TokenProvenance::of(i, accepted, drafted))
                 .collect();
         }
-        Ok(block)
+        block
     }
 
     /// Tells device and drafter what begins, and runs the prompt.
@@ -280,7 +293,7 @@ impl DecodeLoop {
     }
 
     /// Time is measured only for the most detailed statistics, or to choose k by it.
-    fn start_clock(&self) -> Option<Clock> {
+    pub(crate) fn start_clock(&self) -> Option<Clock> {
         let statistics = self.statistics.as_ref();
         let detailed = statistics.is_some_and(|s| s.level() == StatisticsLevel::Detailed);
         (detailed || self.options.adaptive.is_some()).then(Clock::start)
@@ -288,7 +301,7 @@ impl DecodeLoop {
 }
 
 /// The statistics, where they have times.
-fn detailed(
+pub(crate) fn detailed(
     statistics: &mut Option<Box<AcceptanceStatistics>>,
 ) -> Option<&mut AcceptanceStatistics> {
     statistics
@@ -296,7 +309,7 @@ fn detailed(
         .filter(|statistics| statistics.level() == StatisticsLevel::Detailed)
 }
 
-fn elapsed_ms(clock: Option<Clock>) -> f64 {
+pub(crate) fn elapsed_ms(clock: Option<Clock>) -> f64 {
     clock.map_or(0.0, |clock| clock.elapsed_ms())
 }
 

@@ -18,6 +18,7 @@ mod choices;
 mod decode_loop;
 pub mod drafters;
 mod error;
+mod in_flight;
 mod options;
 mod prefill;
 mod row_invariance;

@@ -17,6 +17,10 @@ pub struct DecodeOptions {
     pub num_speculative_tokens: usize,
     /// Chooses for each step how many tokens up to that are drafted; `None`: always as many. It changes no answer.
     pub adaptive: Option<AdaptiveSpeculation>,
+    /// Steps that one wait for the device reads, at most 8; twice as many are in flight. 0: every step waits for the one
+    /// before it, as steps do whose log-probabilities are wanted or whose drafter the device cannot follow. It changes no
+    /// answer. A loop with steps in flight has the ops to itself until its answer ends.
+    pub steps_a_wait: usize,
     /// Log-probabilities of every token and of this many alternatives (at most
     /// [`foretoken_core::sampling::MAX_TOP_LOGPROBS`]); `None`: none are computed.
     pub logprobs: Option<u32>,
@@ -35,6 +39,7 @@ impl DecodeOptions {
             drafter: None,
             num_speculative_tokens: 0,
             adaptive: None,
+            steps_a_wait: 0,
             logprobs: None,
             statistics: StatisticsLevel::None,
             provenance: false,

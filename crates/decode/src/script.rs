@@ -12,9 +12,9 @@ use std::rc::Rc;
 
 use foretoken_core::sampling::{TokenLogprobs, choose_rows, token_logprobs};
 use foretoken_core::{
-    AttentionShape, Chooser, Chosen, KvShape, LanguageModel, MatrixLayout, MatrixPart, ModelConfig,
-    Ops, OpsError, Phase, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, TOKEN_ON_DEVICE,
-    TokenId,
+    AttentionShape, Chooser, Chosen, HostSteps, KvShape, LanguageModel, MatrixLayout, MatrixPart,
+    ModelConfig, NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling,
+    SequenceSlot, StepLimits, StepOutcome, TOKEN_ON_DEVICE, TokenId,
 };
 
 use crate::Sequence;
@@ -96,6 +96,7 @@ impl Script {
             choosers: Vec::new(),
             logprobs: Vec::new(),
             last_token: Vec::new(),
+            steps: HostSteps::default(),
             passes: 0,
             reads: 0,
             lost_after: None,
@@ -188,6 +189,7 @@ pub struct ScriptOps {
     logprobs: Vec<TokenLogprobs>,
     /// Per sequence: what [`TOKEN_ON_DEVICE`] stands for.
     last_token: Vec<TokenId>,
+    steps: HostSteps,
     passes: u64,
     reads: u64,
     lost_after: Option<u64>,
@@ -240,6 +242,36 @@ impl ScriptOps {
             self.choosers.resize(len, Chooser::default());
             self.last_token.resize(len, 0);
         }
+    }
+
+    /// Starts a pass: its tokens go to the cache.
+    fn write(&mut self, rows: &[Row]) {
+        for row in rows {
+            assert!(
+                row.position < self.script.context,
+                "{row:?} stands beyond the context"
+            );
+            let slot = row.sequence as usize;
+            if self.cache.len() <= slot {
+                self.reach(row.sequence);
+            }
+            let token = match row.token {
+                TOKEN_ON_DEVICE => self.last_token[slot],
+                token => token,
+            };
+            assert!(
+                token < self.script.vocab,
+                "{row:?} is outside the vocabulary"
+            );
+            let cache = &mut self.cache[slot];
+            let position = row.position as usize;
+            if cache.len() <= position {
+                cache.resize(position + 1, None);
+            }
+            cache[position] = Some(token);
+        }
+        self.pass = rows.to_vec();
+        self.chosen.clear();
     }
 
     /// Evaluates the script for the rows that want logits.
@@ -306,6 +338,18 @@ impl Ops for ScriptOps {
         self.cheat = None;
     }
 
+    fn start_steps(
+        &mut self,
+        sequence: SequenceSlot,
+        tokens: &[TokenId],
+        limits: &StepLimits,
+        batch: usize,
+    ) -> Result<(), OpsError> {
+        assert!((1..=8).contains(&batch), "{batch} steps a wait");
+        self.steps.start(sequence, tokens, limits);
+        Ok(())
+    }
+
     fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize) {
         assert!(
             (1..=phase.max_rows()).contains(&rows.len()),
@@ -317,33 +361,19 @@ impl Ops for ScriptOps {
             "{logit_rows} logit rows of {}",
             rows.len()
         );
-        for row in rows {
-            assert!(
-                row.position < self.script.context,
-                "{row:?} stands beyond the context"
-            );
-            let slot = row.sequence as usize;
-            if self.cache.len() <= slot {
-                self.reach(row.sequence);
-            }
-            let token = match row.token {
-                TOKEN_ON_DEVICE => self.last_token[slot],
-                token => token,
-            };
-            assert!(
-                token < self.script.vocab,
-                "{row:?} is outside the vocabulary"
-            );
-            let cache = &mut self.cache[slot];
-            let position = row.position as usize;
-            if cache.len() <= position {
-                cache.resize(position + 1, None);
-            }
-            cache[position] = Some(token);
-        }
-        self.pass = rows.to_vec();
+        self.steps.abandon();
+        self.write(rows);
         self.logit_rows = logit_rows;
-        self.chosen.clear();
+    }
+
+    fn begin_next(&mut self, drafts: usize, last_position: Position) {
+        let rows = self.steps.rows().to_vec();
+        assert!(
+            rows.len() <= drafts + 1 && rows.iter().all(|row| row.position <= last_position),
+            "{rows:?} for {drafts} drafts up to position {last_position}"
+        );
+        self.write(&rows);
+        self.logit_rows = rows.len();
     }
 
     fn embed(&mut self, _: &(), _: &ScriptLogits) {}
@@ -377,6 +407,11 @@ impl Ops for ScriptOps {
         self.chosen = chosen;
     }
 
+    fn next_step(&mut self, drafts: usize, lookup: Option<&NgramLookup>) {
+        let rows = &self.pass[self.pass.len() - self.logit_rows..];
+        self.steps.advance(rows, &self.chosen, drafts, lookup);
+    }
+
     fn logprobs(&mut self, _: &ScriptLogits, top: u32) {
         let rows = self.logits.chunks(self.script.vocab as usize);
         self.logprobs = rows
@@ -401,6 +436,11 @@ impl Ops for ScriptOps {
     async fn read_chosen(&mut self) -> Result<Vec<Chosen>, OpsError> {
         self.reads += 1;
         Ok(self.chosen.clone())
+    }
+
+    async fn read_step(&mut self) -> Result<StepOutcome, OpsError> {
+        self.reads += 1;
+        Ok(self.steps.pop().expect("a step that was not read"))
     }
 
     async fn read_logprobs(&mut self) -> Result<Vec<TokenLogprobs>, OpsError> {

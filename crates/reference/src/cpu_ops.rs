@@ -2,8 +2,9 @@
 
 use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
-    AttentionShape, Chooser, Chosen, KvShape, MatrixLayout, MatrixPart, Ops, OpsError, Phase,
-    RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, TOKEN_ON_DEVICE, TokenId,
+    AttentionShape, Chooser, Chosen, HostSteps, KvShape, MatrixLayout, MatrixPart, NgramLookup, Ops,
+    OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits,
+    StepOutcome, TOKEN_ON_DEVICE, TokenId,
 };
 
 use crate::{
@@ -24,6 +25,7 @@ pub struct CpuOps {
     choosers: Vec<Chooser>,
     /// What [`TOKEN_ON_DEVICE`] stands for, by sequence.
     last_token: Vec<TokenId>,
+    steps: HostSteps,
 }
 
 impl CpuOps {
@@ -41,6 +43,7 @@ impl CpuOps {
             logprobs: Vec::new(),
             choosers: Vec::new(),
             last_token: Vec::new(),
+            steps: HostSteps::default(),
         }
     }
 
@@ -178,8 +181,29 @@ impl Ops for CpuOps {
         Ok(())
     }
 
+    fn start_steps(
+        &mut self,
+        sequence: SequenceSlot,
+        tokens: &[TokenId],
+        limits: &StepLimits,
+        _batch: usize,
+    ) -> Result<(), OpsError> {
+        self.steps.start(sequence, tokens, limits);
+        Ok(())
+    }
+
     fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize) {
+        self.steps.abandon();
         self.pass = Pass::new(phase, rows, logit_rows);
+    }
+
+    fn begin_next(&mut self, drafts: usize, last_position: Position) {
+        let rows = self.steps.rows();
+        assert!(
+            rows.len() <= drafts + 1 && rows.iter().all(|row| row.position <= last_position),
+            "begin_next: {rows:?} for {drafts} drafts up to position {last_position}"
+        );
+        self.pass = Pass::new(Phase::Rows, rows, rows.len());
     }
 
     fn embed(&mut self, table: &CpuMatrix, out: &CpuActivation) {
@@ -307,6 +331,11 @@ impl Ops for CpuOps {
         self.chosen = choose::choose(&mut self.choosers, &rows, &logits, &mut self.last_token);
     }
 
+    fn next_step(&mut self, drafts: usize, lookup: Option<&NgramLookup>) {
+        let rows = self.pass.logit_rows();
+        self.steps.advance(rows, &self.chosen, drafts, lookup);
+    }
+
     fn logprobs(&mut self, logits: &CpuActivation, top: u32) {
         let values = logits.read(self.chosen.len());
         self.logprobs = choose::logprobs(&self.chosen, &values, logits.cols, top);
@@ -318,6 +347,10 @@ impl Ops for CpuOps {
 
     async fn read_chosen(&mut self) -> Result<Vec<Chosen>, OpsError> {
         Ok(self.chosen.clone())
+    }
+
+    async fn read_step(&mut self) -> Result<StepOutcome, OpsError> {
+        Ok(self.steps.pop().expect("a step that was not read"))
     }
 
     async fn read_logprobs(&mut self) -> Result<Vec<TokenLogprobs>, OpsError> {

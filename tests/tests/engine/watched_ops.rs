@@ -8,8 +8,8 @@ use std::task::Poll;
 
 use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
-    AttentionShape, Chosen, KvShape, MatrixLayout, MatrixPart, Ops, OpsError, Phase, RopeTableSpec,
-    Row, RowSet, Sampling, SequenceSlot, TokenId,
+    AttentionShape, Chosen, KvShape, MatrixLayout, MatrixPart, NgramLookup, Ops, OpsError, Phase,
+    Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome, TokenId,
 };
 use foretoken_reference::CpuOps;
 
@@ -123,6 +123,24 @@ impl Ops for WatchedOps {
     ) -> Result<(), OpsError> {
         self.inner.set_sampling(sequence, sampling, prompt, vocab)
     }
+    fn start_steps(
+        &mut self,
+        sequence: SequenceSlot,
+        tokens: &[TokenId],
+        limits: &StepLimits,
+        batch: usize,
+    ) -> Result<(), OpsError> {
+        self.inner.start_steps(sequence, tokens, limits, batch)
+    }
+    fn begin_next(&mut self, drafts: usize, last_position: Position) {
+        self.rows = drafts + 1;
+        let pass = (Phase::Rows, last_position, self.rows);
+        self.passes.borrow_mut().push(pass);
+        self.inner.begin_next(drafts, last_position)
+    }
+    fn next_step(&mut self, drafts: usize, lookup: Option<&NgramLookup>) {
+        self.inner.next_step(drafts, lookup)
+    }
     fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize) {
         self.rows = rows.len();
         self.spoilt = rows.iter().any(|row| Some(row.token) == self.spoils);
@@ -191,6 +209,10 @@ impl Ops for WatchedOps {
             chosen.fill(Chosen::NonFinite);
         }
         Ok(chosen)
+    }
+    async fn read_step(&mut self) -> Result<StepOutcome, OpsError> {
+        pending_once().await;
+        self.inner.read_step().await
     }
     async fn read_logprobs(&mut self) -> Result<Vec<TokenLogprobs>, OpsError> {
         self.inner.read_logprobs().await

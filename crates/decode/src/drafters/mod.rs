@@ -9,9 +9,10 @@ pub mod puppet;
 
 use std::fmt;
 
-use foretoken_core::TokenId;
+use foretoken_core::{NgramLookup, TokenId};
 
-pub use ngram::{MatchOrder, NgramDrafter};
+pub use foretoken_core::MatchOrder;
+pub use ngram::NgramDrafter;
 
 /// Guesses the tokens that follow a sequence. One drafter serves one answer at a time.
 pub trait Drafter: fmt::Debug {
@@ -27,4 +28,9 @@ pub trait Drafter: fmt::Debug {
     /// Guesses up to `k` tokens after the last committed one. Fewer, or none, is an answer: a step without drafts
     /// decodes plainly. The loop cuts what is beyond `k`, and everything from the first id outside the vocabulary on.
     fn propose(&mut self, k: usize) -> Vec<TokenId>;
+
+    /// What the device has to look up to propose the same tokens, where it can: then steps need not wait for the host.
+    fn lookup(&self) -> Option<NgramLookup> {
+        None
+    }
 }

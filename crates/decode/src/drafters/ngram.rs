@@ -6,19 +6,9 @@
 
 use std::collections::HashMap;
 
-use foretoken_core::TokenId;
+use foretoken_core::{MatchOrder, NgramLookup, TokenId};
 
 use super::Drafter;
-
-/// Which of several earlier occurrences is continued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum MatchOrder {
-    /// The first in the sequence, as vLLM does.
-    #[default]
-    Earliest,
-    /// The last one before the suffix itself: in a long text the better guess.
-    Latest,
-}
 
 /// Base of the polynomial hash: odd, with well spread bits.
 const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -145,6 +135,14 @@ impl Drafter for NgramDrafter {
             None => Vec::new(),
         }
     }
+
+    fn lookup(&self) -> Option<NgramLookup> {
+        Some(NgramLookup {
+            min: u32::try_from(self.min).ok()?,
+            max: u32::try_from(self.max).ok()?,
+            order: self.order,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -155,22 +153,6 @@ mod tests {
         let mut drafter = NgramDrafter::new(min, max, order);
         drafter.start(tokens);
         drafter.propose(4)
-    }
-
-    /// The definition, by scanning.
-    fn by_scanning(tokens: &[TokenId], min: usize, max: usize, order: MatchOrder) -> Vec<TokenId> {
-        for len in (min..=max.min(tokens.len().saturating_sub(1))).rev() {
-            let suffix = &tokens[tokens.len() - len..];
-            let mut ends = (len..tokens.len()).filter(|end| &tokens[end - len..*end] == suffix);
-            let end = match order {
-                MatchOrder::Earliest => ends.next(),
-                MatchOrder::Latest => ends.next_back(),
-            };
-            if let Some(end) = end {
-                return tokens[end..].iter().copied().take(4).collect();
-            }
-        }
-        Vec::new()
     }
 
     #[test]
@@ -209,7 +191,8 @@ mod tests {
             drafter.start(&tokens);
             for _ in 0..20 {
                 let draft = drafter.propose(4);
-                assert_eq!(draft, by_scanning(&tokens, min, max, order), "case {case}");
+                let lookup = drafter.lookup().unwrap();
+                assert_eq!(draft, lookup.look_up(&tokens, 4), "case {case}");
                 found += usize::from(!draft.is_empty());
                 let block: Vec<TokenId> =
                     (0..1 + random(4)).map(|_| random(vocab) as u32).collect();

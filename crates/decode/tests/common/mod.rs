@@ -138,6 +138,7 @@ pub fn detailed(
         drafter,
         num_speculative_tokens: k,
         adaptive: None,
+        steps_a_wait: 0,
         logprobs: Some(3),
         statistics: StatisticsLevel::Detailed,
         provenance: true,
