@@ -13,7 +13,7 @@ struct Params {
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  if (id.x >= params.heads * HEAD_DIM4) {
+  if (id.x >= params.heads * HEAD_DIM4 || id.y >= step.rows) {
     return;
   }
   let row = id.y;

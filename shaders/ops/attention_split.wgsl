@@ -25,6 +25,9 @@ fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) work
   let kv_head = workgroup.y;
   let first_row = workgroup.z * C;
   let first = span * SPAN;
+  if (first_row >= step.rows) {
+    return;
+  }
 #repeat c C
   let row_{c} = min(first_row + {c}u, step.rows - 1u);
   // Positions of the span that the row attends to.

@@ -16,6 +16,9 @@ fn main(@builtin(subgroup_invocation_id) lane: u32, @builtin(workgroup_id) workg
   let kv_head = workgroup.y;
   let first_row = workgroup.z * C;
   let first = span * SPAN;
+  if (first_row >= step.rows) {
+    return;
+  }
   var most = 0u;
 #repeat c C
   let row_{c} = min(first_row + {c}u, step.rows - 1u);

@@ -81,6 +81,9 @@ fn max_floats(local: u32, value: f32) -> f32 {
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let row = workgroup.x;
+  if (row >= step.logit_rows) {
+    return;
+  }
   let in_pass = step.first_logit_row + row;
   let entry = step.table[in_pass];
   let s = sampling[entry.z];

@@ -23,6 +23,9 @@ var<workgroup> bad: array<u32, 64>;
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let row = workgroup.y;
+  if (row >= step.logit_rows) {
+    return;
+  }
   let in_pass = step.first_logit_row + row;
   let entry = step.table[in_pass];
   let s = sampling[entry.z];

@@ -18,7 +18,7 @@ struct Params {
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let block = id.x;
   let row = id.y;
-  if (block >= params.blocks) {
+  if (block >= params.blocks || row >= step.rows) {
     return;
   }
   let entry = step.table[row];

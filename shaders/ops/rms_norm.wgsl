@@ -17,6 +17,9 @@ var<workgroup> partial: array<f32, 64>;
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let row = workgroup.x;
+  if (row >= rows_of(params.out_row_set)) {
+    return;
+  }
   var source = row;
   if (params.in_row_set != params.out_row_set) {
     source = pass_row(params.out_row_set, row);

@@ -19,7 +19,7 @@ struct Params {
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let all_heads = params.heads + 2u * params.kv_heads;
-  if (id.x >= all_heads * params.half) {
+  if (id.x >= all_heads * params.half || id.y >= step.rows) {
     return;
   }
   let row = id.y;

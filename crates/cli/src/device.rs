@@ -142,6 +142,7 @@ async fn load<O: Device>(
         enable_per_request_metrics: args.enable_per_request_metrics,
         enable_force_include_usage: args.enable_force_include_usage,
         prefix_reuse: args.prefix_reuse,
+        steps_a_wait: None,
     };
     let engine = {
         let bar = LoadBar::new(&name);

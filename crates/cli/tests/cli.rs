@@ -916,7 +916,7 @@ fn ctrl_c_stops_an_answer_and_keeps_it() {
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/foretoken/models")));
     let model = models.unwrap_or_default().join("smollm2-135m.gguf");
     let command = format!(
-        "{} chat --model {} --device cpu --temperature 0 --max-tokens 2000",
+        "{} chat --model {} --device cpu --temperature 0 --max-tokens 200",
         env!("CARGO_BIN_EXE_foretoken"),
         model.display()
     );
@@ -968,10 +968,10 @@ fn ctrl_c_stops_an_answer_and_keeps_it() {
     // The whole closing line: its rate may have the digit that is waited for next.
     let stopped = wait_for(answered, ", interrupted");
     let stopped = wait_for(stopped, "]");
+    // What the second answer says depends on where the first was cut; it ends by itself.
     input.write_all(b"Go on.\n").unwrap();
-    let again = wait_for(stopped, "1");
-    input.write_all(b"\x03").unwrap();
-    let end = wait_for(again, "]");
+    let end = wait_for(stopped, " prompt tokens");
+    let end = wait_for(end, "]");
     input.write_all(b"/quit\n").unwrap();
     let output = finish(child);
     assert_eq!(output.code, Some(0));

@@ -7,7 +7,9 @@
 
 use std::collections::VecDeque;
 
-use foretoken_core::{LanguageModel, NgramLookup, Ops, Phase, Row, StepLimits, StepOutcome, TokenId};
+use foretoken_core::{
+    LanguageModel, NgramLookup, Ops, Phase, Row, StepLimits, StepOutcome, TokenId,
+};
 
 use crate::choices::choices_of;
 use crate::decode_loop::{DecodeLoop, detailed, elapsed_ms};
@@ -51,7 +53,11 @@ impl DecodeLoop {
         if !self.may_fly() || self.in_flight.as_ref().is_some_and(|f| f.ended) {
             return Ok(None);
         }
-        let context = self.options.stop.context.min(model.context_length() as usize);
+        let context = self
+            .options
+            .stop
+            .context
+            .min(model.context_length() as usize);
         let end = context.min(self.prompt_len.saturating_add(self.options.stop.max_tokens));
         if self.in_flight.is_none() {
             self.take_off(ops, end, context)?;

@@ -66,11 +66,19 @@ pub(crate) struct Shared<O: Ops> {
     pub(crate) options: EngineOptions,
     pub(crate) row_invariance: RowInvariance,
     pub(crate) adaptation: Option<Adaptation>,
+    pub(crate) steps_a_wait: usize,
     pub(crate) totals: RefCell<Totals>,
     pub(crate) seeds: Seeds,
     pub(crate) counts: Cell<Option<CountsOf<O>>>,
     fingerprint: String,
     ids: RequestIds,
+}
+
+/// What loading found out about device and model.
+pub(crate) struct Measured {
+    pub(crate) row_invariance: RowInvariance,
+    pub(crate) adaptation: Option<Adaptation>,
+    pub(crate) steps_a_wait: usize,
 }
 
 /// What a request changes: only who has the turn has it.
@@ -101,10 +109,14 @@ impl<O: Ops> Engine<O> {
         ops: O,
         model: Box<dyn LanguageModel<O>>,
         tokenizer: Tokenizer,
-        row_invariance: RowInvariance,
-        adaptation: Option<Adaptation>,
+        measured: Measured,
         options: EngineOptions,
     ) -> Self {
+        let Measured {
+            row_invariance,
+            adaptation,
+            steps_a_wait,
+        } = measured;
         let work = Work {
             ops,
             session: Session::default(),
@@ -118,6 +130,7 @@ impl<O: Ops> Engine<O> {
                 options,
                 row_invariance,
                 adaptation,
+                steps_a_wait,
                 totals: RefCell::default(),
                 seeds: Seeds::new(),
                 counts: Cell::new(None),
@@ -219,6 +232,11 @@ impl<O: Ops> Engine<O> {
     /// What the load-time check found.
     pub fn row_invariance(&self) -> RowInvariance {
         self.shared.row_invariance
+    }
+
+    /// Steps that one wait reads; 0: every step waits for the one before it.
+    pub fn steps_a_wait(&self) -> usize {
+        self.shared.steps_a_wait
     }
 
     /// Whether requests draft, and why not if they were to.

@@ -379,6 +379,7 @@ impl<O: Ops, S: Shape> Generation<O, S> {
                 .filter(|config| config.adaptive)
                 .and(self.shared.adaptation.as_ref())
                 .map(Adaptation::start),
+            steps_a_wait: self.shared.steps_a_wait,
             logprobs: params.logprobs,
             statistics: self.shared.level(&self.job),
             provenance: params.return_token_provenance,

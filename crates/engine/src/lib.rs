@@ -21,6 +21,7 @@ mod generation;
 mod inspect;
 mod load;
 mod measure;
+mod prepare;
 mod prompt;
 mod request;
 mod request_ids;

@@ -6,8 +6,9 @@ use foretoken_models::{LoadOptions, load_model};
 use foretoken_text::Tokenizer;
 use foretoken_weights::{ByteSource, Gguf};
 
-use crate::engine::{Engine, RowInvariance};
-use crate::measure::time_passes;
+use crate::engine::{Engine, Measured, RowInvariance};
+use crate::measure::{time_passes, time_wait};
+use crate::prepare::prepare;
 use crate::speculation::Adaptation;
 use crate::vocabulary::vocabulary_spec;
 use crate::{Error, PrefixReuse, SpeculativeConfig};
@@ -34,6 +35,10 @@ pub struct EngineOptions {
     pub enable_force_include_usage: bool,
     /// What of the KV cache the next request may take over.
     pub prefix_reuse: PrefixReuse,
+    /// Steps that one wait for the device reads, at most 8, where the device can lead
+    /// ([`foretoken_decode::DecodeOptions::steps_a_wait`]); 0: every step waits for the one before it. Absent: as many as
+    /// hide what a wait costs here, measured at load on ops with compiled kernels, else 0. It changes no answer.
+    pub steps_a_wait: Option<usize>,
 }
 
 impl EngineOptions {
@@ -49,6 +54,7 @@ impl EngineOptions {
             enable_per_request_metrics: false,
             enable_force_include_usage: false,
             prefix_reuse: PrefixReuse::default(),
+            steps_a_wait: None,
         }
     }
 }
@@ -134,23 +140,42 @@ impl<O: Ops + 'static> Engine<O> {
             };
         }
 
-        let mut adaptation = None;
-        if options.speculative_config.is_some() {
+        if options.check_row_invariance {
+            prepare(&mut ops, model.as_ref(), options.speculative_config)?;
+        }
+
+        let speculates = options.speculative_config.is_some();
+        let measures_wait = options.check_row_invariance && options.steps_a_wait.is_none();
+        if speculates || measures_wait {
             progress(LoadProgress {
                 phase: LoadPhase::Tune,
                 loaded: 0,
                 total: 0,
             });
-            adaptation = Adaptation::new(&time_passes(&mut ops, model.as_ref()).await?);
+        }
+        let mut wait = None;
+        if measures_wait {
+            wait = Some(time_wait(&mut ops, model.as_ref()).await?);
+        }
+        let steps_a_wait = match (options.steps_a_wait, wait) {
+            (Some(steps), _) => steps,
+            (None, Some(wait)) => wait.steps_a_wait(),
+            (None, None) => 0,
+        };
+        let mut adaptation = None;
+        if speculates {
+            let mut passes = time_passes(&mut ops, model.as_ref()).await?;
+            if let Some(wait) = wait.filter(|_| steps_a_wait > 0) {
+                wait.take_out(&mut passes);
+            }
+            adaptation = Adaptation::new(&passes);
         }
 
-        Ok(Self::assemble(
-            ops,
-            model,
-            tokenizer,
+        let measured = Measured {
             row_invariance,
             adaptation,
-            options,
-        ))
+            steps_a_wait,
+        };
+        Ok(Self::assemble(ops, model, tokenizer, measured, options))
     }
 }

@@ -43,6 +43,18 @@ async fn time_pass<O: Ops>(
     rows: usize,
     context: Position,
 ) -> Result<f64, OpsError> {
+    let clock = Clock::start();
+    submit_pass(ops, model, rows, context)?;
+    ops.read_chosen().await?;
+    Ok(clock.elapsed_ms())
+}
+
+fn submit_pass<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+    rows: usize,
+    context: Position,
+) -> Result<(), OpsError> {
     let table: Vec<Row> = (0..rows as Position)
         .map(|i| Row {
             token: i % model.config().vocab_size,
@@ -50,13 +62,10 @@ async fn time_pass<O: Ops>(
             sequence: 0,
         })
         .collect();
-    let clock = Clock::start();
     ops.begin(Phase::Rows, &table, rows);
     let logits = model.forward(ops);
     ops.choose(logits);
-    ops.submit()?;
-    ops.read_chosen().await?;
-    Ok(clock.elapsed_ms())
+    ops.submit()
 }
 
 /// What passes of 1 to 16 rows cost, as (rows, milliseconds): measured in turn, so that a device whose speed drifts
@@ -77,4 +86,85 @@ pub(crate) async fn time_passes<O: Ops>(
         }
     }
     Ok(times)
+}
+
+/// What a pass of one row takes, and what it takes longer for being recorded after the one before it was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitTime {
+    pass_ms: f64,
+    wait_ms: f64,
+}
+
+impl WaitTime {
+    /// As many steps as run while the device is waited for; 0 where waiting costs too little to matter.
+    pub(crate) fn steps_a_wait(self) -> usize {
+        if self.wait_ms < 0.1 * self.pass_ms {
+            return 0;
+        }
+        let hides = |steps: &usize| *steps as f64 * self.pass_ms >= self.wait_ms;
+        [1, 2, 4].into_iter().find(hides).unwrap_or(8)
+    }
+
+    /// Takes the wait out of measured passes: in flight they have none.
+    pub(crate) fn take_out(self, passes: &mut [(usize, f64)]) {
+        for (_, ms) in passes {
+            *ms = (*ms - self.wait_ms).max(0.1 * self.pass_ms);
+        }
+    }
+}
+
+/// Measures it: one pass that is read against three that are submitted one after another, in turn, the least of each.
+pub(crate) async fn time_wait<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+) -> Result<WaitTime, OpsError> {
+    const ROUNDS: usize = 3;
+    const PASSES: usize = 3;
+    let (mut one, mut several) = (f64::INFINITY, f64::INFINITY);
+    // The first round warms up.
+    for round in 0..=ROUNDS {
+        let alone = time_pass(ops, model, 1, 0).await?;
+        let clock = Clock::start();
+        for _ in 0..PASSES {
+            submit_pass(ops, model, 1, 0)?;
+        }
+        ops.read_chosen().await?;
+        if round > 0 {
+            one = one.min(alone);
+            several = several.min(clock.elapsed_ms());
+        }
+    }
+    let pass_ms = ((several - one) / (PASSES - 1) as f64).max(1e-3);
+    Ok(WaitTime {
+        pass_ms,
+        wait_ms: (one - pass_ms).max(0.0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WaitTime;
+
+    #[test]
+    fn as_many_steps_as_hide_a_wait() {
+        for (pass_ms, wait_ms, steps) in [
+            (35.0, 0.2, 0),
+            (2.0, 0.19, 0),
+            (2.0, 0.3, 1),
+            (2.0, 2.5, 2),
+            (15.0, 100.0, 8),
+            (40.0, 100.0, 4),
+            (1.0, 100.0, 8),
+        ] {
+            let wait = WaitTime { pass_ms, wait_ms };
+            assert_eq!(wait.steps_a_wait(), steps, "{wait:?}");
+        }
+        let mut passes = [(1, 102.0), (8, 104.0)];
+        let wait = WaitTime {
+            pass_ms: 2.0,
+            wait_ms: 100.0,
+        };
+        wait.take_out(&mut passes);
+        assert_eq!(passes, [(1, 2.0), (8, 4.0)]);
+    }
 }

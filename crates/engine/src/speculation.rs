@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use foretoken_decode::drafters::MatchOrder;
+use foretoken_core::{MatchOrder, NgramLookup};
 use foretoken_decode::{AcceptanceEstimate, AdaptiveSpeculation, StepCosts};
 use serde::Serialize;
 use serde_json::Value;
@@ -41,6 +41,16 @@ pub struct SpeculativeConfig {
 pub enum SpeculativeMethod {
     /// What followed the last n-gram where it occurred before.
     Ngram,
+}
+
+impl From<SpeculativeConfig> for NgramLookup {
+    fn from(config: SpeculativeConfig) -> Self {
+        Self {
+            min: config.prompt_lookup_min,
+            max: config.prompt_lookup_max,
+            order: config.prompt_lookup_match,
+        }
+    }
 }
 
 /// Whether speculation runs, for programs: in an engine's information.

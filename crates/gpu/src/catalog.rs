@@ -27,6 +27,7 @@ pub fn catalog(formats: &[Format], tier: Tier, target: Target) -> Vec<CatalogEnt
     kernels.extend(ops::attention::catalog(tier));
     kernels.extend(ops::choose::catalog());
     kernels.extend(ops::logprobs::catalog());
+    kernels.extend(ops::next_step::catalog());
     kernels.extend(probe::catalog());
     kernels
         .iter()

@@ -294,8 +294,14 @@ impl Device {
         bytes: u64,
         seconds: u32,
     ) -> Result<Vec<u8>, OpsError> {
-        let mapped = Arc::new(Mutex::new(None));
-        let result = Arc::clone(&mapped);
+        let mapping = self.map(buffer, bytes);
+        self.mapped(&mapping, buffer, bytes, seconds, None).await
+    }
+
+    /// Asks for a map of `bytes` of a buffer for reading.
+    pub(crate) fn map(&self, buffer: &wgpu::Buffer, bytes: u64) -> Mapping {
+        let mapping = Mapping::default();
+        let result = Arc::clone(&mapping.outcome);
         let fault = Arc::clone(&self.fault);
         buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |outcome| {
             *result
@@ -305,10 +311,23 @@ impl Device {
                 waker.wake();
             }
         });
-        self.wait(seconds)?;
+        mapping
+    }
+
+    /// Waits for a map of `bytes`, copies them out and takes the map back. Natively, work submitted after `submission` is
+    /// not waited for.
+    pub(crate) async fn mapped(
+        &self,
+        mapping: &Mapping,
+        buffer: &wgpu::Buffer,
+        bytes: u64,
+        seconds: u32,
+        submission: Option<wgpu::SubmissionIndex>,
+    ) -> Result<Vec<u8>, OpsError> {
+        self.wait_for(submission, seconds)?;
         let outcome = Mapped {
             device: self,
-            outcome: mapped,
+            outcome: Arc::clone(&mapping.outcome),
         }
         .await?;
         self.check()?;
@@ -329,12 +348,21 @@ impl Device {
 
     /// Natively blocks until the queue is done; in a browser the event loop does the waiting.
     pub(crate) fn wait(&self, seconds: u32) -> Result<(), OpsError> {
+        self.wait_for(None, seconds)
+    }
+
+    /// The same, up to a submission.
+    fn wait_for(
+        &self,
+        submission: Option<wgpu::SubmissionIndex>,
+        seconds: u32,
+    ) -> Result<(), OpsError> {
         if cfg!(target_arch = "wasm32") {
             return Ok(());
         }
         let timeout = Some(std::time::Duration::from_secs(u64::from(seconds)));
         match self.device.poll(wgpu::PollType::Wait {
-            submission_index: None,
+            submission_index: submission,
             timeout,
         }) {
             Ok(_) => Ok(()),
@@ -347,6 +375,12 @@ impl Device {
 }
 
 type MapOutcome = Result<(), wgpu::BufferAsyncError>;
+
+/// A map that was asked for.
+#[derive(Default)]
+pub(crate) struct Mapping {
+    outcome: Arc<Mutex<Option<MapOutcome>>>,
+}
 
 /// Resolves when the map's callback ran or the device was lost.
 struct Mapped<'d> {

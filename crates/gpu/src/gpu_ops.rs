@@ -3,7 +3,8 @@
 use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
     AttentionShape, Chosen, KvShape, MAX_PREFILL_ROWS, MAX_VERIFY_ROWS, MatrixLayout, MatrixPart,
-    Ops, OpsError, Phase, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, TokenId,
+    NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling,
+    SequenceSlot, StepLimits, StepOutcome, TokenId,
 };
 
 use crate::composer::{Composed, Overrides, Target};
@@ -14,7 +15,9 @@ use crate::matrix::GpuMatrix;
 use crate::ops::attention;
 use crate::ops::choose::{MAX_SEQUENCES, Needs, SAMPLING_BYTES};
 use crate::ops::logprobs::{self, LOGPROBS_BYTES};
-use crate::recording::{Buffer, Profile, Recorder};
+use crate::ops::next_step::{LIMIT_BYTES, OUTCOME_BYTES, limit_words};
+use crate::recording::{Buffer, Copy, Profile, Recorder};
+use crate::steps_in_flight::StepsInFlight;
 use crate::tier::Tier;
 
 /// How to open a device.
@@ -76,6 +79,10 @@ pub(crate) struct Pass {
     chose: bool,
     /// Whether log-probabilities were recorded, and how many alternatives.
     logprobs: Option<u32>,
+    /// Whether its rows are those that [`Ops::next_step`] made.
+    by_device: bool,
+    /// Whether [`Ops::next_step`] was recorded.
+    goes_on: bool,
 }
 
 impl Pass {
@@ -97,12 +104,17 @@ pub(crate) fn row_set_index(set: RowSet) -> u32 {
 
 /// Bytes of `chosen` in `SequenceState`: all that a greedy step maps.
 const CHOSEN_BYTES: u64 = 4 * MAX_VERIFY_ROWS as u64;
-const SEQUENCE_STATE_BYTES: u64 = CHOSEN_BYTES + 4 * 16;
+/// Where `lib/sequence_state.wgsl` has the outcome of a step in flight, and the length of the history.
+const OUTCOME_AT: u64 = CHOSEN_BYTES + 4 * 16;
+const HISTORY_LEN_AT: u64 = OUTCOME_AT + OUTCOME_BYTES;
+const SEQUENCE_STATE_BYTES: u64 = HISTORY_LEN_AT + 8;
 /// `NON_FINITE` of `lib/sequence_state.wgsl`.
-const NON_FINITE: u32 = u32::MAX;
+pub(crate) const NON_FINITE: u32 = u32::MAX;
 
 /// Header and entries of the row table, in words.
 const STEP_WORDS: usize = 4 + 4 * MAX_PREFILL_ROWS;
+/// Of them, those of a pass of the row family.
+const NEXT_ROWS_BYTES: u64 = 4 * (4 + 4 * MAX_VERIFY_ROWS as u64);
 
 /// The ops on a WebGPU device.
 pub struct GpuOps {
@@ -122,6 +134,12 @@ pub struct GpuOps {
     /// Sequences that the KV caches hold.
     pub(crate) sequences: u32,
     pub(crate) logprobs: Buffer,
+    /// Committed tokens, `[context]`, of the sequence whose steps are in flight; allocated with the KV cache.
+    pub(crate) history: Option<Buffer>,
+    pub(crate) step_limits: Buffer,
+    /// The row table of the next pass.
+    pub(crate) next_rows: Buffer,
+    steps: StepsInFlight,
     readback: wgpu::Buffer,
     logprobs_readback: wgpu::Buffer,
 }
@@ -143,6 +161,9 @@ impl GpuOps {
         let state = recorder.buffer("sequence state", SEQUENCE_STATE_BYTES)?;
         let sampling = recorder.buffer("sampling", SAMPLING_BYTES)?;
         let logprobs = recorder.buffer("log-probabilities", LOGPROBS_BYTES)?;
+        let step_limits = recorder.buffer("step limits", LIMIT_BYTES)?;
+        let next_rows = recorder.buffer("next rows", 4 * STEP_WORDS as u64)?;
+        let steps = StepsInFlight::new(&mut recorder);
         let readback = recorder.readback_buffer(CHOSEN_BYTES);
         let logprobs_readback = recorder.readback_buffer(LOGPROBS_BYTES);
         let pass = Pass {
@@ -153,6 +174,8 @@ impl GpuOps {
             logit_sequences: 0,
             chose: false,
             logprobs: None,
+            by_device: false,
+            goes_on: false,
         };
         Ok(Self {
             recorder,
@@ -167,6 +190,10 @@ impl GpuOps {
             token_rules: None,
             sequences: 1,
             logprobs,
+            history: None,
+            step_limits,
+            next_rows,
+            steps,
             readback,
             logprobs_readback,
         })
@@ -318,6 +345,8 @@ impl Ops for GpuOps {
             "attention partials",
             bytes,
         )?;
+        let history = 4 * u64::from(shape.context);
+        Self::grow(&mut self.recorder, &mut self.history, "history", history)?;
         let keys = self.recorder.buffer("keys", elements * scalar)?;
         let values = self.recorder.buffer("values", elements * scalar)?;
         Ok(GpuKvCache {
@@ -352,6 +381,10 @@ impl Ops for GpuOps {
         self.pad_rows = on;
     }
 
+    fn discard(&mut self) {
+        self.recorder.discard();
+    }
+
     fn set_sampling(
         &mut self,
         sequence: SequenceSlot,
@@ -360,6 +393,27 @@ impl Ops for GpuOps {
         vocab: u32,
     ) -> Result<(), OpsError> {
         self.write_sampling(sequence, sampling, prompt, vocab)
+    }
+
+    fn start_steps(
+        &mut self,
+        sequence: SequenceSlot,
+        tokens: &[TokenId],
+        limits: &StepLimits,
+        batch: usize,
+    ) -> Result<(), OpsError> {
+        self.steps.start(batch);
+        let history = self.history.clone().expect("allocated with the KV cache");
+        let bytes = 4 * tokens.len() as u64;
+        assert!(bytes <= history.raw.size(), "{} tokens", tokens.len());
+        let words = limit_words(sequence, limits);
+        let len = u32::try_from(tokens.len()).expect("a sequence fits its context");
+        let (state, step_limits) = (self.state.clone(), self.step_limits.clone());
+        let recorder = &mut self.recorder;
+        recorder.write(&history, 0, bytemuck::cast_slice(tokens));
+        recorder.write(&step_limits, 0, bytemuck::cast_slice(&words));
+        recorder.write(&state, HISTORY_LEN_AT, bytemuck::cast_slice(&[len, 0]));
+        recorder.gpu.check()
     }
 
     fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize) {
@@ -379,6 +433,7 @@ impl Ops for GpuOps {
         for (entry, row) in words[4..].chunks_exact_mut(4).zip(rows) {
             entry.copy_from_slice(&[row.token, row.position, row.sequence, 0]);
         }
+        self.steps.abandon();
         let used = 4 + 4 * rows.len();
         let step = self.recorder.step.clone();
         self.recorder
@@ -393,6 +448,25 @@ impl Ops for GpuOps {
             }),
             chose: false,
             logprobs: None,
+            by_device: false,
+            goes_on: false,
+        };
+    }
+
+    fn begin_next(&mut self, drafts: usize, last_position: Position) {
+        let rows = drafts as u32 + 1;
+        assert!(drafts < MAX_VERIFY_ROWS, "begin_next: {drafts} drafts");
+        self.pass = Pass {
+            phase: Phase::Rows,
+            rows,
+            logit_rows: rows,
+            last_position,
+            by_device: true,
+            chose: false,
+            logprobs: None,
+            goes_on: false,
+            // One sequence has steps in flight: that of the passes before.
+            logit_sequences: self.pass.logit_sequences,
         };
     }
 
@@ -447,6 +521,13 @@ impl Ops for GpuOps {
         self.pass.chose = true;
     }
 
+    fn next_step(&mut self, drafts: usize, lookup: Option<&NgramLookup>) {
+        assert!(self.pass.chose, "next_step follows choose");
+        assert!(drafts < MAX_VERIFY_ROWS, "next_step: {drafts} drafts");
+        self.record_next_step(drafts, lookup);
+        self.pass.goes_on = true;
+    }
+
     fn logprobs(&mut self, logits: &GpuActivation, top: u32) {
         assert!(self.pass.chose, "logprobs follow choose");
         self.record_logprobs(logits, top);
@@ -454,12 +535,29 @@ impl Ops for GpuOps {
     }
 
     fn submit(&mut self) -> Result<(), OpsError> {
+        let pass = self.pass;
+        let step = self.recorder.step.raw.clone();
+        let rows = pass
+            .by_device
+            .then(|| Copy::new(&self.next_rows, &step, NEXT_ROWS_BYTES));
+        if pass.goes_on {
+            let (buffer, at) = self.steps.place();
+            let outcome = Copy {
+                from: (&self.state.raw, OUTCOME_AT),
+                to: (&buffer, at),
+                bytes: OUTCOME_BYTES,
+            };
+            let submission = self.recorder.submit(rows, &[outcome])?;
+            self.steps.submitted(&self.recorder, submission);
+            return Ok(());
+        }
         let copies = [
-            (&self.state, &self.readback, CHOSEN_BYTES),
-            (&self.logprobs, &self.logprobs_readback, LOGPROBS_BYTES),
+            Copy::new(&self.state, &self.readback, CHOSEN_BYTES),
+            Copy::new(&self.logprobs, &self.logprobs_readback, LOGPROBS_BYTES),
         ];
-        let wanted = usize::from(self.pass.chose) + usize::from(self.pass.logprobs.is_some());
-        self.recorder.submit(&copies[..wanted])
+        let wanted = usize::from(pass.chose) + usize::from(pass.logprobs.is_some());
+        self.recorder.submit(rows, &copies[..wanted])?;
+        Ok(())
     }
 
     async fn read_chosen(&mut self) -> Result<Vec<Chosen>, OpsError> {
@@ -474,6 +572,11 @@ impl Ops for GpuOps {
             .take(self.pass.logit_rows as usize)
             .map(chosen)
             .collect())
+    }
+
+    async fn read_step(&mut self) -> Result<StepOutcome, OpsError> {
+        self.recorder.compilation().await?;
+        self.steps.next(&mut self.recorder).await
     }
 
     async fn read_logprobs(&mut self) -> Result<Vec<TokenLogprobs>, OpsError> {

@@ -24,6 +24,7 @@ mod ops;
 mod probe;
 mod recording;
 mod shaders;
+mod steps_in_flight;
 mod tier;
 
 pub use catalog::{CatalogEntry, catalog};

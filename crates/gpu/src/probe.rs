@@ -7,7 +7,7 @@
 use foretoken_core::{Clock, OpsError};
 
 use crate::gpu_ops::GpuOps;
-use crate::recording::{Access, Buffer, Kernel, Params, Recorder, constants};
+use crate::recording::{Access, Buffer, Copy, Kernel, Params, Recorder, constants};
 
 /// What a device can do at best.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -222,7 +222,8 @@ impl Probe {
             self.recorder.dispatch(kernel, params, buffers, grid);
         }
         let clock = Clock::start();
-        self.recorder.submit(&[(&self.out, &self.readback, 16)])?;
+        let copy = Copy::new(&self.out, &self.readback, 16);
+        self.recorder.submit(None, &[copy])?;
         self.recorder.read(&self.readback, 16).await?;
         Ok(clock.elapsed_ms())
     }

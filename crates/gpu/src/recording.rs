@@ -150,6 +150,29 @@ struct Dispatch {
     grid: [u32; 3],
 }
 
+/// Bytes to copy from one buffer to another.
+pub(crate) struct Copy<'a> {
+    pub(crate) from: (&'a wgpu::Buffer, u64),
+    pub(crate) to: (&'a wgpu::Buffer, u64),
+    pub(crate) bytes: u64,
+}
+
+impl<'a> Copy<'a> {
+    /// From the start of one to the start of the other.
+    pub(crate) fn new(from: &'a Buffer, to: &'a wgpu::Buffer, bytes: u64) -> Self {
+        Self {
+            from: (&from.raw, 0),
+            to: (to, 0),
+            bytes,
+        }
+    }
+
+    fn encode(&self, encoder: &mut wgpu::CommandEncoder) {
+        let ((from, from_at), (to, to_at)) = (self.from, self.to);
+        encoder.copy_buffer_to_buffer(from, from_at, to, to_at, self.bytes);
+    }
+}
+
 /// A module whose compilation messages nobody has read yet.
 struct Unread {
     module: wgpu::ShaderModule,
@@ -521,11 +544,17 @@ impl Recorder {
         Ok(())
     }
 
-    /// Encodes what was recorded into one compute pass, then the copies, and submits.
+    /// Drops what was recorded.
+    pub(crate) fn discard(&mut self) {
+        self.pending.clear();
+    }
+
+    /// Encodes some copies, what was recorded as one compute pass, some more copies, and submits.
     pub(crate) fn submit(
         &mut self,
-        copies: &[(&Buffer, &wgpu::Buffer, u64)],
-    ) -> Result<(), OpsError> {
+        before: Option<Copy<'_>>,
+        after: &[Copy<'_>],
+    ) -> Result<wgpu::SubmissionIndex, OpsError> {
         if self.profile.is_some() {
             self.submit_profiled()?;
         }
@@ -533,6 +562,9 @@ impl Recorder {
             .gpu
             .device
             .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        if let Some(copy) = before {
+            copy.encode(&mut encoder);
+        }
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
             let mut current = usize::MAX;
@@ -546,20 +578,25 @@ impl Recorder {
                 pass.dispatch_workgroups(x, y, z);
             }
         }
-        for (from, to, bytes) in copies {
-            encoder.copy_buffer_to_buffer(&from.raw, 0, to, 0, *bytes);
+        for copy in after {
+            copy.encode(&mut encoder);
         }
-        self.gpu.queue.submit([encoder.finish()]);
+        let submission = self.gpu.queue.submit([encoder.finish()]);
         self.counters.dispatches += self.pending.len() as u64;
         self.counters.passes += 1;
         self.counters.submits += 1;
         self.pending.clear();
+        // A module that does not compile is reported by its author's line, at the next wait.
         if self.unread.is_empty() {
-            self.gpu.check()
-        } else {
-            // A module that does not compile is reported by its author's line, at the next wait.
-            Ok(())
+            self.gpu.check()?;
         }
+        Ok(submission)
+    }
+
+    /// Counts a wait that maps `bytes`.
+    pub(crate) fn count_wait(&mut self, bytes: u64) {
+        self.counters.syncs += 1;
+        self.counters.mapped_bytes += bytes;
     }
 
     /// Waits for a read-back buffer and returns its words.
@@ -569,8 +606,7 @@ impl Recorder {
         bytes: u64,
     ) -> Result<Vec<u32>, OpsError> {
         self.compilation().await?;
-        self.counters.syncs += 1;
-        self.counters.mapped_bytes += bytes;
+        self.count_wait(bytes);
         let bytes = self.gpu.read(buffer, bytes, STEP_SECONDS).await?;
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
@@ -604,7 +640,7 @@ impl Recorder {
     }
 
     /// Turns a module's compilation errors into ones that name the author's file and line.
-    async fn compilation(&mut self) -> Result<(), OpsError> {
+    pub(crate) async fn compilation(&mut self) -> Result<(), OpsError> {
         for Unread {
             module,
             composed,

@@ -44,6 +44,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("ops/logprobs.wgsl", include_str!("../../../shaders/ops/logprobs.wgsl")),
     ("ops/matmul.wgsl", include_str!("../../../shaders/ops/matmul.wgsl")),
     ("ops/matmul_tiled.wgsl", include_str!("../../../shaders/ops/matmul_tiled.wgsl")),
+    ("ops/next_step.wgsl", include_str!("../../../shaders/ops/next_step.wgsl")),
     ("ops/rms_norm.wgsl", include_str!("../../../shaders/ops/rms_norm.wgsl")),
     ("ops/rope_kv.wgsl", include_str!("../../../shaders/ops/rope_kv.wgsl")),
     ("probes/dispatch.wgsl", include_str!("../../../shaders/probes/dispatch.wgsl")),

@@ -2,8 +2,8 @@
 
 use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
-    AttentionShape, Chooser, Chosen, HostSteps, KvShape, MatrixLayout, MatrixPart, NgramLookup, Ops,
-    OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits,
+    AttentionShape, Chooser, Chosen, HostSteps, KvShape, MatrixLayout, MatrixPart, NgramLookup,
+    Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits,
     StepOutcome, TOKEN_ON_DEVICE, TokenId,
 };
 

@@ -108,8 +108,9 @@ impl Counts {
     /// Runs a test runner and reads its closing lines. A runner that fails without a failed test counts as one, and so
     /// does one that ran no test.
     pub fn of_command(command: &mut Command) -> Result<Counts> {
-        let mut counts = Counts::default();
-        let succeeded = process::watched(command, |line| counts.add(&Counts::of_line(line)))?;
+        let mut closing = ClosingLines::default();
+        let succeeded = process::watched(command, |line| closing.take(line))?;
+        let mut counts = closing.counts();
         if !succeeded && counts.failed == 0 {
             println!("`{}` failed", process::display(command));
             counts.failed = 1;
@@ -143,6 +144,29 @@ impl Counts {
             }
         }
         found
+    }
+}
+
+/// The closing lines of one run.
+#[derive(Default)]
+struct ClosingLines {
+    nextest: Option<Counts>,
+    others: Counts,
+}
+
+impl ClosingLines {
+    fn take(&mut self, line: &str) {
+        let counts = Counts::of_line(line);
+        if line.trim().starts_with("Summary [") {
+            self.nextest.get_or_insert_default().add(&counts);
+        } else {
+            self.others.add(&counts);
+        }
+    }
+
+    /// nextest's own sum where there is one: the other lines are then what its failed tests printed.
+    fn counts(self) -> Counts {
+        self.nextest.unwrap_or(self.others)
     }
 }
 
@@ -273,7 +297,21 @@ fn wasm32(context: &Context) -> Result<Counts> {
 
 #[cfg(test)]
 mod tests {
-    use super::Counts;
+    use super::{ClosingLines, Counts};
+
+    #[test]
+    fn a_failed_test_counts_once_however_often_its_output_is_shown() {
+        let mut closing = ClosingLines::default();
+        for line in [
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored",
+            "     Summary [   1.2s] 9 tests run: 8 passed, 1 failed, 3 skipped",
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored",
+        ] {
+            closing.take(line);
+        }
+        let counts = closing.counts();
+        assert_eq!((counts.passed, counts.failed, counts.skipped), (8, 1, 3));
+    }
 
     #[test]
     fn closing_lines_of_every_runner_are_read() {

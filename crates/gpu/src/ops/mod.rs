@@ -5,6 +5,7 @@ pub(crate) mod choose;
 pub(crate) mod embed;
 pub(crate) mod logprobs;
 pub(crate) mod matmul;
+pub(crate) mod next_step;
 pub(crate) mod rms_norm;
 pub(crate) mod rope_kv;
 

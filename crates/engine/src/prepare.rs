@@ -1,0 +1,73 @@
+//! Making at load what requests will need: a recording that is dropped leaves its pipelines and bind groups behind.
+
+use foretoken_core::{
+    LanguageModel, MAX_PREFILL_ROWS, MAX_VERIFY_ROWS, NgramLookup, Ops, OpsError, Phase, Row,
+    Sampling, StepLimits,
+};
+
+use crate::SpeculativeConfig;
+
+/// Row counts with pipelines of their own.
+const ROW_COUNTS: [usize; 5] = [1, 2, 4, 8, MAX_VERIFY_ROWS];
+
+/// Records a pass of every kind that a request may run, and drops it. Left to the first request that needs them: the
+/// table of penalties and biases, and more than no alternatives of log-probabilities.
+pub(crate) fn prepare<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+    speculation: Option<SpeculativeConfig>,
+) -> Result<(), OpsError> {
+    let context = model.context_length() as usize;
+    let vocab = model.config().vocab_size;
+    let rows = |count: usize| -> Vec<Row> {
+        (0..count as u32)
+            .map(|position| Row {
+                token: 0,
+                position,
+                sequence: 0,
+            })
+            .collect()
+    };
+    for logit_rows in [0, 1] {
+        let rows = rows(MAX_PREFILL_ROWS.min(context));
+        ops.begin(Phase::Prefill, &rows, logit_rows);
+        model.forward(ops);
+        ops.discard();
+    }
+    for count in ROW_COUNTS.into_iter().filter(|count| *count <= context) {
+        ops.begin(Phase::Rows, &rows(count), count);
+        model.forward(ops);
+        ops.discard();
+    }
+    let narrowed = Sampling {
+        temperature: 1.0,
+        top_p: 0.9,
+        ..Sampling::greedy()
+    };
+    let sampled = Sampling {
+        top_p: 1.0,
+        ..narrowed.clone()
+    };
+    let limits = StepLimits {
+        tokens: 1,
+        context: 1,
+        stop_ids: Vec::new(),
+    };
+    ops.start_steps(0, &[0], &limits, 1)?;
+    ops.begin(Phase::Rows, &rows(1), 1);
+    let logits = model.forward(ops);
+    for sampling in [narrowed, sampled, Sampling::greedy()] {
+        ops.set_sampling(0, &sampling, &[], vocab)?;
+        ops.choose(logits);
+    }
+    ops.logprobs(logits, 0);
+    ops.next_step(0, None);
+    if let Some(config) = speculation {
+        let lookup = NgramLookup::from(config);
+        for drafts in 1..=config.num_speculative_tokens as usize {
+            ops.next_step(drafts, Some(&lookup));
+        }
+    }
+    ops.discard();
+    Ok(())
+}
