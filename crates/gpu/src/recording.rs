@@ -202,6 +202,8 @@ pub(crate) struct Recorder {
     pub(crate) counters: Counters,
     pub(crate) step: Buffer,
     nothing: Buffer,
+    /// What [`Recorder::flush`] maps.
+    flushed: wgpu::Buffer,
     overrides: Overrides,
     pipelines: HashMap<Kernel, usize>,
     pipeline_list: Vec<Pipeline>,
@@ -215,6 +217,9 @@ pub(crate) struct Recorder {
     next_buffer: u32,
     profile: Option<Profile>,
 }
+
+/// Bytes that a flush maps: some, to have something to wait for.
+const FLUSHED_BYTES: u64 = 4;
 
 const STORAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
     .union(wgpu::BufferUsages::COPY_DST)
@@ -236,9 +241,14 @@ impl Recorder {
             STORAGE | wgpu::BufferUsages::UNIFORM,
         );
         let nothing = make("nothing", 16, STORAGE);
+        let flushed = make(
+            "flushed",
+            FLUSHED_BYTES,
+            wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+        );
         let counters = Counters {
-            buffers_created: 2,
-            device_bytes: step_bytes + 16,
+            buffers_created: 3,
+            device_bytes: step_bytes + 16 + FLUSHED_BYTES,
             ..Counters::default()
         };
         Self {
@@ -249,6 +259,7 @@ impl Recorder {
                 id: 1,
                 raw: nothing,
             },
+            flushed,
             overrides,
             pipelines: HashMap::new(),
             pipeline_list: Vec::new(),
@@ -635,8 +646,20 @@ impl Recorder {
 
     /// Waits until everything written so far has reached the device.
     pub(crate) async fn flush(&mut self) -> Result<(), OpsError> {
-        let step = self.step.clone();
-        self.read_buffer(&step, 16).await.map(|_| ())
+        self.compilation().await?;
+        let mut encoder = self
+            .gpu
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encoder.copy_buffer_to_buffer(&self.step.raw, 0, &self.flushed, 0, FLUSHED_BYTES);
+        self.gpu.queue.submit([encoder.finish()]);
+        self.counters.submits += 1;
+        self.count_wait(FLUSHED_BYTES);
+        let flushed = self.flushed.clone();
+        self.gpu
+            .read(&flushed, FLUSHED_BYTES, LOAD_SECONDS)
+            .await
+            .map(|_| ())
     }
 
     /// Turns a module's compilation errors into ones that name the author's file and line.

@@ -20,12 +20,14 @@ pub fn options() -> EngineOptions {
     }
 }
 
-/// `options` with n-gram drafts of up to `k` tokens, and every metric.
+/// `options` with n-gram drafts of up to `k` tokens, and every metric. By k, each step waits for the one before it, or two
+/// or four are in flight: nothing that these tests look at may depend on it.
 pub fn speculative_options(k: u32) -> EngineOptions {
     EngineOptions {
         speculative_config: Some(ngram(k)),
         per_request_spec_decode_metrics: StatisticsLevel::Detailed,
         enable_per_request_metrics: true,
+        steps_a_wait: Some(k as usize % 3),
         ..options()
     }
 }
