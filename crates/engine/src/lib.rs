@@ -37,7 +37,10 @@ pub use counters::{EngineMetrics, RequestTotals};
 pub use engine::{DeviceCounts, Engine, RowInvariance};
 pub use error::{Error, ErrorBody, ErrorObject};
 pub use foretoken_decode::drafters::MatchOrder;
-pub use foretoken_decode::{AbortSignal, StatisticsLevel, TokenProvenance};
+pub use foretoken_decode::{
+    AbortSignal, AcceptanceStatistics, StatisticsLevel, StepCosts, TokenProvenance,
+    predicted_speedup,
+};
 pub use generation::{Generation, Timing};
 pub use inspect::{FormatReport, ModelReport, inspect};
 pub use load::{EngineOptions, LoadPhase, LoadProgress, parse_metrics_level};

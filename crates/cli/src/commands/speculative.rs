@@ -5,7 +5,8 @@ use std::path::Path;
 use foretoken_core::{Ops, TokenId};
 use foretoken_engine::response::Shape;
 use foretoken_engine::{
-    AbortSignal, ChatCompletionRequest, CompletionRequest, Engine, Generation, parse_body,
+    AbortSignal, AcceptanceStatistics, ChatCompletionRequest, CompletionRequest, Engine,
+    Generation, StepCosts, parse_body, predicted_speedup,
 };
 use serde_json::{Map, Value, json};
 
@@ -161,18 +162,10 @@ impl PassTimes {
         self.times.iter().any(|(timed, _)| *timed == rows)
     }
 
-    /// T(rows) in milliseconds, on the line between the neighbours that were measured.
+    /// T(rows) in milliseconds; NaN for row counts that were not timed.
     pub fn time(&self, rows: usize) -> f64 {
-        let after = self.times.partition_point(|(timed, _)| *timed < rows);
-        match (after.checked_sub(1), self.times.get(after)) {
-            (_, Some((timed, time))) if *timed == rows => *time,
-            (Some(before), Some((to, late))) => {
-                let (from, early) = self.times[before];
-                early + (late - early) * (rows - from) as f64 / (to - from) as f64
-            }
-            (Some(before), None) => self.times[before].1,
-            (None, _) => f64::NAN,
-        }
+        let timed = self.times.iter().find(|(timed, _)| *timed == rows);
+        timed.map_or(f64::NAN, |(_, time)| *time)
     }
 }
 
@@ -188,6 +181,17 @@ pub struct Run {
     pub rate: Option<f64>,
     /// The response's `metrics`.
     metrics: Value,
+    statistics: Option<AcceptanceStatistics>,
+}
+
+impl Run {
+    /// What its steps should have gained.
+    fn predicted_speedup(&self, times: &PassTimes) -> Option<f64> {
+        let costs = StepCosts::from_measured(&times.times)?;
+        // The first token is the prompt's pass's.
+        let emitted = self.tokens.len().saturating_sub(1) as u64;
+        predicted_speedup(emitted, self.statistics.as_ref()?, &costs)
+    }
 }
 
 /// Runs a prompt plainly and with speculation in turn, and compares.
@@ -223,7 +227,7 @@ pub async fn compare<O: Device>(
     // A figure that says nothing of speculation is not given out as if it did.
     if verified && outputs_equal {
         entry["speedup"] = speculative_rate.zip(plain_rate).map(|(s, p)| s / p).into();
-        entry["predicted_speedup"] = predicted(latest, times).into();
+        entry["predicted_speedup"] = latest.predicted_speedup(times).into();
     }
     entry["outputs_equal"] = outputs_equal.into();
     entry["speculative_decoding"] = decoding.clone();
@@ -232,23 +236,6 @@ pub async fn compare<O: Device>(
         entry["speculation"] = json!({ "active": false, "reason": status.reason });
     }
     Ok(entry)
-}
-
-/// Emitted tokens · T(1) / Σ over steps of (T(drafted + 1) + draft time).
-fn predicted(run: &Run, times: &PassTimes) -> Option<f64> {
-    let ours = &run.metrics["foretoken"];
-    let steps = run.metrics["speculative_decoding"]["per_step_drafted"].as_array()?;
-    let verifying: f64 = steps
-        .iter()
-        .filter_map(Value::as_u64)
-        .map(|drafted| times.time(drafted as usize + 1))
-        .sum();
-    let cost = verifying
-        + ours["plain_steps"].as_f64()? * times.time(1)
-        + ours["draft_time_ms"].as_f64()?;
-    // The first token is the prompt's pass's.
-    let emitted = run.tokens.len().saturating_sub(1) as f64;
-    Some(emitted * times.time(1) / cost)
 }
 
 /// Answers a prompt; `changes` is an object of request fields that it does not have.
@@ -285,6 +272,7 @@ async fn finish<O: Ops, S: Shape>(mut generation: Generation<O, S>) -> anyhow::R
         first_token_ms: generation.timing().first_token_ms,
         rate: decode_rate(&generation),
         metrics: response["metrics"].clone(),
+        statistics: generation.statistics().cloned(),
     })
 }
 
