@@ -179,7 +179,13 @@ fn a_steady_step_in_flight_creates_nothing_and_waits_less_than_once() {
         assert_eq!(flying, waiting);
         let steps = flying.blocks.len() as u64 - 1;
         assert_eq!(counted.objects_created(), 0, "{steps_a_wait} a wait");
-        assert!(counted.submits < steps + 2 * steps_a_wait as u64);
+        // Up to four submissions a pass, where one takes more than 100 ms.
+        let most = steps + 2 * steps_a_wait as u64;
+        assert!(
+            counted.submits < 4 * most,
+            "{} submissions",
+            counted.submits
+        );
         assert!(counted.syncs <= steps.div_ceil(steps_a_wait as u64) + 1);
         assert_eq!(counted.mapped_bytes % 80, 0);
         assert!(

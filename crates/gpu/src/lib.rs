@@ -21,6 +21,7 @@ mod gpu_ops;
 mod matmul_shape;
 mod matrix;
 mod ops;
+mod pace;
 mod probe;
 mod recording;
 mod shaders;

@@ -560,48 +560,68 @@ impl Recorder {
         self.pending.clear();
     }
 
-    /// Encodes some copies, what was recorded as one compute pass, some more copies, and submits.
+    /// Submits what was recorded, in `pieces` submissions of one compute pass each, with copies before the first and after
+    /// the last. Returns the last.
     pub(crate) fn submit(
         &mut self,
+        pieces: usize,
         before: Option<Copy<'_>>,
         after: &[Copy<'_>],
     ) -> Result<wgpu::SubmissionIndex, OpsError> {
         if self.profile.is_some() {
             self.submit_profiled()?;
         }
-        let mut encoder = self
-            .gpu
-            .device
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        if let Some(copy) = before {
-            copy.encode(&mut encoder);
-        }
-        {
-            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            let mut current = usize::MAX;
-            for dispatch in &self.pending {
-                if dispatch.pipeline != current {
-                    pass.set_pipeline(&self.pipeline_list[dispatch.pipeline].raw);
-                    current = dispatch.pipeline;
-                }
-                pass.set_bind_group(0, &self.bind_group_list[dispatch.bind_group], &[]);
-                let [x, y, z] = dispatch.grid;
-                pass.dispatch_workgroups(x, y, z);
+        let pending = std::mem::take(&mut self.pending);
+        let size = pending.len().div_ceil(pieces).max(1);
+        let mut before = before;
+        let mut rest = &pending[..];
+        let submission = loop {
+            let (piece, after_it) = rest.split_at(size.min(rest.len()));
+            rest = after_it;
+            let mut encoder = self
+                .gpu
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            if let Some(copy) = before.take() {
+                copy.encode(&mut encoder);
             }
-        }
-        for copy in after {
-            copy.encode(&mut encoder);
-        }
-        let submission = self.gpu.queue.submit([encoder.finish()]);
-        self.counters.dispatches += self.pending.len() as u64;
-        self.counters.passes += 1;
-        self.counters.submits += 1;
+            self.encode(piece, &mut encoder);
+            if rest.is_empty() {
+                for copy in after {
+                    copy.encode(&mut encoder);
+                }
+            }
+            let submission = self.gpu.queue.submit([encoder.finish()]);
+            self.counters.passes += 1;
+            self.counters.submits += 1;
+            if rest.is_empty() {
+                break submission;
+            }
+        };
+        self.counters.dispatches += pending.len() as u64;
+        // The list keeps its memory.
+        self.pending = pending;
         self.pending.clear();
         // A module that does not compile is reported by its author's line, at the next wait.
         if self.unread.is_empty() {
             self.gpu.check()?;
         }
         Ok(submission)
+    }
+
+    /// One compute pass.
+    fn encode(&self, dispatches: &[Dispatch], encoder: &mut wgpu::CommandEncoder) {
+        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+        let mut current = usize::MAX;
+        for dispatch in dispatches {
+            if dispatch.pipeline != current {
+                pass.set_pipeline(&self.pipeline_list[dispatch.pipeline].raw);
+                current = dispatch.pipeline;
+            }
+            pass.set_bind_group(0, &self.bind_group_list[dispatch.bind_group], &[]);
+            let [x, y, z] = dispatch.grid;
+            pass.dispatch_workgroups(x, y, z);
+        }
     }
 
     /// Counts a wait that maps `bytes`.

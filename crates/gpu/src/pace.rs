@@ -1,0 +1,104 @@
+//! How many submissions a pass is cut into, so that none keeps the device for long.
+//!
+//! A page's compositor shares the device, and drivers take a queue that stands still for a second or two for hung. Cutting a
+//! pass between two dispatches changes no result.
+
+use foretoken_core::{Clock, Phase};
+
+/// What a submission should take at most, in milliseconds.
+const SUBMIT_MS: f64 = 100.0;
+/// The most submissions of a pass of the row family: a step has no more. And of a prompt's.
+const MOST_OF_ROWS: usize = 4;
+const MOST_OF_PREFILL: usize = 16;
+/// Classes of passes that take alike: by rows up to 1, 2, 4, 8, 16, and a prompt's.
+const CLASSES: usize = 6;
+const PREFILL: usize = CLASSES - 1;
+
+fn class_of(phase: Phase, rows: u32) -> usize {
+    match (phase, rows) {
+        (Phase::Prefill, _) => PREFILL,
+        (_, rows) => (rows.max(1).next_power_of_two().ilog2() as usize).min(PREFILL - 1),
+    }
+}
+
+/// What passes took lately.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    pass_ms: [Option<f64>; CLASSES],
+    /// Passes since the last wait: when the first was handed over, how many, and their class if they have one.
+    under_way: Option<(Clock, u32, Option<usize>)>,
+}
+
+impl Pace {
+    /// Submissions for the next pass.
+    pub(crate) fn pieces(&self, phase: Phase, rows: u32) -> usize {
+        let class = class_of(phase, rows);
+        let largest = self.pass_ms[..PREFILL].iter().flatten().copied();
+        // Before the first prompt: twice the longest pass of at most sixteen rows, since it has up to 32.
+        let guess = (class == PREFILL).then(|| 2.0 * largest.fold(0.0, f64::max));
+        let most = if class == PREFILL {
+            MOST_OF_PREFILL
+        } else {
+            MOST_OF_ROWS
+        };
+        match self.pass_ms[class].or(guess) {
+            // `as` saturates.
+            Some(ms) => ((ms / SUBMIT_MS).ceil() as usize).clamp(1, most),
+            None => 1,
+        }
+    }
+
+    /// A pass was handed over.
+    pub(crate) fn submitted(&mut self, phase: Phase, rows: u32) {
+        let class = class_of(phase, rows);
+        self.under_way = Some(match self.under_way.take() {
+            None => (Clock::start(), 1, Some(class)),
+            Some((clock, passes, of)) => (clock, passes + 1, of.filter(|of| *of == class)),
+        });
+    }
+
+    /// All that was handed over is done.
+    pub(crate) fn waited(&mut self) {
+        if let Some((clock, passes, Some(class))) = self.under_way.take() {
+            self.record(class, clock.elapsed_ms() / f64::from(passes));
+        }
+    }
+
+    fn record(&mut self, class: usize, ms: f64) {
+        let before = self.pass_ms[class].unwrap_or(ms);
+        // A pass that waited for something else, a compiler perhaps, is soon forgotten.
+        self.pass_ms[class] = Some(0.5 * before + 0.5 * ms.min(2.0 * before));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_is_cut_by_what_its_like_took() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.pieces(Phase::Rows, 1), 1);
+        assert_eq!(pace.pieces(Phase::Prefill, 32), 1, "nothing is known");
+        pace.record(class_of(Phase::Rows, 1), 140.0);
+        pace.record(class_of(Phase::Rows, 16), 700.0);
+        assert_eq!(pace.pieces(Phase::Rows, 1), 2);
+        assert_eq!(pace.pieces(Phase::Rows, 9), 4, "seven, but four at most");
+        assert_eq!(pace.pieces(Phase::Prefill, 32), 14, "twice 700 ms");
+        pace.record(PREFILL, 250.0);
+        assert_eq!(pace.pieces(Phase::Prefill, 5), 3);
+        for _ in 0..8 {
+            pace.record(PREFILL, 40.0);
+        }
+        assert_eq!(pace.pieces(Phase::Prefill, 32), 1);
+    }
+
+    #[test]
+    fn classes_are_powers_of_two() {
+        let classes: Vec<usize> = [1, 2, 3, 4, 5, 8, 9, 16]
+            .into_iter()
+            .map(|rows| class_of(Phase::Rows, rows))
+            .collect();
+        assert_eq!(classes, [0, 1, 2, 2, 3, 3, 4, 4]);
+    }
+}
