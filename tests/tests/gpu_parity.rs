@@ -54,18 +54,46 @@ impl Random {
     }
 }
 
-/// A GPU for every tier and every shape of the matmul kernels that some device takes.
+/// A GPU for every tier and the shapes of the matmul kernels that a device's class takes, and for what tuning takes
+/// beside them.
 fn every_shape() -> impl Iterator<Item = (Tier, MatmulShape, GpuOps)> {
-    let shapes = Tier::ALL
-        .into_iter()
-        .flat_map(|tier| MatmulShape::all(tier).map(|shape| (tier, shape)));
-    shapes.filter_map(|(tier, shape)| {
-        let options = GpuOptions {
-            tier: Some(tier),
-            matmul: Some(shape),
-            ..GpuOptions::default()
-        };
-        Some((tier, shape, gpu::open_with(options)?))
+    let shapes = Tier::ALL.into_iter().flat_map(|tier| {
+        let mut shapes = MatmulShape::all(tier).to_vec();
+        // Matmuls are the same with and without f16, which is about keys and values.
+        if !tier.f16 {
+            shapes.extend(tuned_shapes(tier));
+        }
+        shapes.into_iter().map(move |shape| (tier, shape))
+    });
+    shapes.filter_map(|(tier, shape)| open_with_shape(tier, shape).map(|ops| (tier, shape, ops)))
+}
+
+/// What tuning takes on a tier, that of software devices and that of hardware, but what a class has.
+fn tuned_shapes(tier: Tier) -> Vec<MatmulShape> {
+    let mut shapes: Vec<MatmulShape> = Vec::new();
+    let candidates = [true, false].map(|software| MatmulShape::candidates(software, tier));
+    for shape in candidates.into_iter().flatten() {
+        // Tiles are the same kernels whatever the rest of the shape.
+        let class = MatmulShape::all(tier).into_iter().any(|class| {
+            MatmulShape {
+                tiled_prefill: class.tiled_prefill,
+                ..shape
+            } == class
+        });
+        // The direct kernels are tested on the tier without subgroups.
+        let plainer = tier.subgroups && !shape.broadcast;
+        if !class && !plainer && !shapes.contains(&shape) {
+            shapes.push(shape);
+        }
+    }
+    shapes
+}
+
+fn open_with_shape(tier: Tier, shape: MatmulShape) -> Option<GpuOps> {
+    gpu::open_with(GpuOptions {
+        tier: Some(tier),
+        matmul: Some(shape),
+        ..GpuOptions::default()
     })
 }
 
@@ -230,11 +258,7 @@ fn matmul_of_every_format_and_epilogue() {
                     let a = matmul(&mut gpu, usage, &parts, cols, &x, &y, phase);
                     let b = matmul(&mut cpu, usage, &parts, cols, &x, &y, phase);
                     close(
-                        &format!(
-                            "{tier} split {} {} {usage:?} {n} rows",
-                            shape.split,
-                            format.name()
-                        ),
+                        &format!("{tier} {shape} {} {usage:?} {n} rows", format.name()),
                         &a,
                         &b,
                         2e-5,
@@ -313,6 +337,64 @@ fn a_matrix_larger_than_a_binding_is_split() {
         let b = matmul(&mut cpu, usage, parts, cols, &x, &[], Phase::Rows);
         close(&format!("split {usage:?}"), &a, &b, 2e-5);
     }
+}
+
+/// What makes tuning free: workgroup, outputs and rows a thread and the way to the activations change no bit.
+#[test]
+fn shapes_that_sum_alike_give_the_same_bits() {
+    let mut random = Random(13);
+    let cols = 256;
+    let (plainest, subgroups) = (Tier::ALL[0], Tier::ALL[2]);
+    assert!(!plainest.subgroups && subgroups.subgroups && !subgroups.f16);
+    let mut gpus: Vec<(MatmulShape, GpuOps)> = Vec::new();
+    for tier in [plainest, subgroups] {
+        for shape in MatmulShape::all(tier).into_iter().chain(tuned_shapes(tier)) {
+            gpus.extend(open_with_shape(tier, shape).map(|ops| (shape, ops)));
+        }
+    }
+    let mut compared = 0;
+    for &format in FORMATS {
+        for usage in [Use::Plain, Use::SwiGlu] {
+            let outputs = 96;
+            let mut part = || {
+                (
+                    format,
+                    outputs,
+                    random.weights(format, (outputs * cols) as usize),
+                )
+            };
+            let parts = if usage == Use::SwiGlu {
+                vec![part(), part()]
+            } else {
+                vec![part()]
+            };
+            for (rows, phase) in [(1, Phase::Rows), (4, Phase::Rows), (31, Phase::Prefill)] {
+                let x = Random(14).values(rows * cols as usize);
+                let mut first: HashMap<_, (MatmulShape, Vec<f32>)> = HashMap::new();
+                for (shape, gpu) in &mut gpus {
+                    let result = matmul(gpu, usage, &parts, cols, &x, &[], phase);
+                    let sums = match phase {
+                        Phase::Prefill => (shape.tiled_prefill, shape.split),
+                        _ => (false, shape.split),
+                    };
+                    // Tiles sum in one way, whatever the row kernels do.
+                    let sums = if sums.0 { (true, 1) } else { sums };
+                    let (known, expected) = first.entry(sums).or_insert((*shape, result.clone()));
+                    let same = result
+                        .iter()
+                        .zip(&*expected)
+                        .all(|(a, b)| a.to_bits() == b.to_bits());
+                    assert!(
+                        same,
+                        "{shape} and {known}, {} {usage:?}, {rows} rows",
+                        format.name()
+                    );
+                    compared += usize::from(shape != known);
+                }
+            }
+        }
+    }
+    assert!(gpus.is_empty() || compared > 0);
 }
 
 fn embed<O: Ops>(ops: &mut O, format: Format, bytes: &[u8], vocab: u32, cols: u32) -> Vec<f32> {
