@@ -54,39 +54,12 @@ impl Random {
     }
 }
 
-/// A GPU for every tier and the shapes of the matmul kernels that a device's class takes, and for what tuning takes
-/// beside them.
+/// A GPU for every tier and every shape of the matmul kernels that a device's class takes.
 fn every_shape() -> impl Iterator<Item = (Tier, MatmulShape, GpuOps)> {
-    let shapes = Tier::ALL.into_iter().flat_map(|tier| {
-        let mut shapes = MatmulShape::all(tier).to_vec();
-        // Matmuls are the same with and without f16, which is about keys and values.
-        if !tier.f16 {
-            shapes.extend(tuned_shapes(tier));
-        }
-        shapes.into_iter().map(move |shape| (tier, shape))
-    });
-    shapes.filter_map(|(tier, shape)| open_with_shape(tier, shape).map(|ops| (tier, shape, ops)))
-}
-
-/// What tuning takes on a tier, that of software devices and that of hardware, but what a class has.
-fn tuned_shapes(tier: Tier) -> Vec<MatmulShape> {
-    let mut shapes: Vec<MatmulShape> = Vec::new();
-    let candidates = [true, false].map(|software| MatmulShape::candidates(software, tier));
-    for shape in candidates.into_iter().flatten() {
-        // Tiles are the same kernels whatever the rest of the shape.
-        let class = MatmulShape::all(tier).into_iter().any(|class| {
-            MatmulShape {
-                tiled_prefill: class.tiled_prefill,
-                ..shape
-            } == class
-        });
-        // The direct kernels are tested on the tier without subgroups.
-        let plainer = tier.subgroups && !shape.broadcast;
-        if !class && !plainer && !shapes.contains(&shape) {
-            shapes.push(shape);
-        }
-    }
-    shapes
+    let shapes = Tier::ALL
+        .into_iter()
+        .flat_map(|tier| MatmulShape::all(tier).map(|shape| (tier, shape)));
+    shapes.filter_map(|(tier, shape)| Some((tier, shape, open_with_shape(tier, shape)?)))
 }
 
 fn open_with_shape(tier: Tier, shape: MatmulShape) -> Option<GpuOps> {
@@ -339,22 +312,37 @@ fn a_matrix_larger_than_a_binding_is_split() {
     }
 }
 
-/// What makes tuning free: workgroup, outputs and rows a thread and the way to the activations change no bit.
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// What makes tuning free: workgroup, outputs and rows a thread and the way to the activations change no bit. And what
+/// makes the rest safe: another order of summation is near the CPU's, and does not depend on the rows of a pass.
 #[test]
-fn shapes_that_sum_alike_give_the_same_bits() {
+fn tuned_shapes_have_the_bits_of_those_that_sum_alike() {
     let mut random = Random(13);
     let cols = 256;
-    let (plainest, subgroups) = (Tier::ALL[0], Tier::ALL[2]);
-    assert!(!plainest.subgroups && subgroups.subgroups && !subgroups.f16);
-    let mut gpus: Vec<(MatmulShape, GpuOps)> = Vec::new();
-    for tier in [plainest, subgroups] {
-        for shape in MatmulShape::all(tier).into_iter().chain(tuned_shapes(tier)) {
-            gpus.extend(open_with_shape(tier, shape).map(|ops| (shape, ops)));
+    // Matmuls are the same with and without f16, and direct ones with and without subgroups.
+    let tiers = Tier::ALL.into_iter().filter(|tier| !tier.f16);
+    let mut shapes: Vec<(Tier, MatmulShape)> = Vec::new();
+    for tier in tiers {
+        let tuned = [true, false].map(|software| MatmulShape::candidates(software, tier));
+        for shape in MatmulShape::all(tier)
+            .into_iter()
+            .chain(tuned.into_iter().flatten())
+        {
+            if shape.broadcast == tier.subgroups && !shapes.contains(&(tier, shape)) {
+                shapes.push((tier, shape));
+            }
         }
     }
+    let mut gpus: Vec<(MatmulShape, GpuOps)> = shapes
+        .into_iter()
+        .filter_map(|(tier, shape)| Some((shape, open_with_shape(tier, shape)?)))
+        .collect();
     let mut compared = 0;
     for &format in FORMATS {
-        for usage in [Use::Plain, Use::SwiGlu] {
+        for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
             let outputs = 96;
             let mut part = || {
                 (
@@ -368,27 +356,52 @@ fn shapes_that_sum_alike_give_the_same_bits() {
             } else {
                 vec![part()]
             };
-            for (rows, phase) in [(1, Phase::Rows), (4, Phase::Rows), (31, Phase::Prefill)] {
-                let x = Random(14).values(rows * cols as usize);
-                let mut first: HashMap<_, (MatmulShape, Vec<f32>)> = HashMap::new();
-                for (shape, gpu) in &mut gpus {
-                    let result = matmul(gpu, usage, &parts, cols, &x, &[], phase);
-                    let sums = match phase {
-                        Phase::Prefill => (shape.tiled_prefill, shape.split),
-                        _ => (false, shape.split),
-                    };
-                    // Tiles sum in one way, whatever the row kernels do.
-                    let sums = if sums.0 { (true, 1) } else { sums };
-                    let (known, expected) = first.entry(sums).or_insert((*shape, result.clone()));
-                    let same = result
-                        .iter()
-                        .zip(&*expected)
-                        .all(|(a, b)| a.to_bits() == b.to_bits());
-                    assert!(
-                        same,
-                        "{shape} and {known}, {} {usage:?}, {rows} rows",
-                        format.name()
-                    );
+            let x = Random(14).values(31 * cols as usize);
+            let y = Random(15).values(31 * outputs as usize);
+            let run = |gpu: &mut GpuOps, rows: usize, phase| {
+                let (x, y) = (&x[..rows * cols as usize], &y[..rows * outputs as usize]);
+                matmul(gpu, usage, &parts, cols, x, y, phase)
+            };
+            let cpu = matmul(
+                &mut CpuOps::new(),
+                usage,
+                &parts,
+                cols,
+                &x,
+                &y,
+                Phase::Prefill,
+            );
+            // By how they sum: the first shape that does, and its 16 rows and its prompt of 31.
+            let mut alike: HashMap<u32, (MatmulShape, Vec<u32>)> = HashMap::new();
+            let mut prompts: HashMap<(bool, u32), (MatmulShape, Vec<u32>)> = HashMap::new();
+            for (shape, gpu) in &mut gpus {
+                let what = format!("{shape} {} {usage:?}", format.name());
+                let whole = run(gpu, 16, Phase::Rows);
+                close(&what, &whole, &cpu[..whole.len()], 2e-5);
+                let whole = bits(&whole);
+                // One run for every number of rows that a thread takes.
+                for rows in [1, 2, 3] {
+                    let some = bits(&run(gpu, rows, Phase::Rows));
+                    assert!(whole.starts_with(&some), "{what}: {rows} rows and 16");
+                }
+                let prompt = run(gpu, 31, Phase::Prefill);
+                close(&what, &prompt, &cpu, 2e-5);
+                // Tiles sum in one way, whatever the row kernels do.
+                let sums = (
+                    shape.tiled_prefill,
+                    if shape.tiled_prefill { 1 } else { shape.split },
+                );
+                for ((known, expected), result) in [
+                    (
+                        &*alike.entry(shape.split).or_insert((*shape, whole.clone())),
+                        &whole,
+                    ),
+                    (
+                        &*prompts.entry(sums).or_insert((*shape, bits(&prompt))),
+                        &bits(&prompt),
+                    ),
+                ] {
+                    assert!(result == expected, "{what}: not the bits of {known}");
                     compared += usize::from(shape != known);
                 }
             }
