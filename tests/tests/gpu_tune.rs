@@ -16,7 +16,8 @@ fn matrices(format: &str) -> [TunedMatrix; 2] {
 
 #[test]
 fn tuning_chooses_what_the_device_may_take_and_leaves_nothing_behind() {
-    for tier in Tier::ALL {
+    // Matmuls are the same with and without f16.
+    for tier in Tier::ALL.into_iter().filter(|tier| !tier.f16) {
         let Some(mut ops) = gpu::open(tier) else {
             continue;
         };

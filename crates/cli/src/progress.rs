@@ -21,8 +21,9 @@ pub struct Spinner(ProgressBar);
 impl Spinner {
     /// A line that shows itself only to a terminal.
     pub fn new(what: &'static str) -> Self {
-        let bar = ProgressBar::no_length();
+        let bar = ProgressBar::new_spinner();
         bar.set_draw_target(target());
+        bar.set_style(ProgressStyle::with_template("{msg} {spinner}").expect("well-formed"));
         bar.set_message(what);
         bar.enable_steady_tick(Duration::from_millis(100));
         Self(bar)
