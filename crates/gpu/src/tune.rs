@@ -72,8 +72,10 @@ const LEAST_ROUNDS: usize = 3;
 const LEAST_MS: f64 = 2.0;
 /// Passes of a submission at most, whatever a coarse clock says.
 const MOST_PASSES: u32 = 1 << 9;
-/// A candidate this much slower than the fastest is not timed again.
+/// A candidate this much slower than the fastest is not timed again, after so many rounds: one look may have met
+/// something else at work.
 const HOPELESS: f64 = 1.5;
+const HOPEFUL_ROUNDS: usize = 2;
 /// By how much a change of bits has to be faster.
 const WORTH_OTHER_BITS: f64 = 1.2;
 /// By how much anything has to be faster than what the class has: two looks at one kernel differ by as much.
@@ -287,7 +289,7 @@ impl Tuner {
                 if self.clock.elapsed_ms() > MOST_MS {
                     break 'rounds;
                 }
-                if i > 0 && candidate.cost() > HOPELESS * fastest && rounds > 0 {
+                if i > 0 && candidate.cost() > HOPELESS * fastest && rounds >= HOPEFUL_ROUNDS {
                     continue;
                 }
                 for ((ms, passes), rows) in candidate.ms.iter_mut().zip(passes).zip(Measured::ROWS)
@@ -313,16 +315,17 @@ impl Tuner {
             ..shape
         };
         let passes = self.passes(Phase::Prefill, shape, MAX_PREFILL_ROWS).await?;
-        // Compiled before it is timed.
+        let mut shortest = [f64::INFINITY; 2];
+        // The other is compiled before it is timed.
         self.time(Phase::Prefill, other, MAX_PREFILL_ROWS, 1)
             .await?;
-        let mut shortest = [f64::INFINITY; 2];
         for _ in 0..LEAST_ROUNDS {
             for (shortest, shape) in shortest.iter_mut().zip([shape, other]) {
-                let ms = self
-                    .time(Phase::Prefill, shape, MAX_PREFILL_ROWS, passes)
-                    .await?;
-                *shortest = shortest.min(ms);
+                let ms = self.time(Phase::Prefill, shape, MAX_PREFILL_ROWS, passes);
+                *shortest = shortest.min(ms.await?);
+            }
+            if shortest[1] > HOPELESS * shortest[0] {
+                break;
             }
         }
         let [own, others] = shortest;
