@@ -54,18 +54,19 @@ impl Random {
     }
 }
 
-/// A GPU for every tier and every shape of the matmul kernels that some device takes.
+/// A GPU for every tier and every shape of the matmul kernels that a device's class takes.
 fn every_shape() -> impl Iterator<Item = (Tier, MatmulShape, GpuOps)> {
     let shapes = Tier::ALL
         .into_iter()
         .flat_map(|tier| MatmulShape::all(tier).map(|shape| (tier, shape)));
-    shapes.filter_map(|(tier, shape)| {
-        let options = GpuOptions {
-            tier: Some(tier),
-            matmul: Some(shape),
-            ..GpuOptions::default()
-        };
-        Some((tier, shape, gpu::open_with(options)?))
+    shapes.filter_map(|(tier, shape)| Some((tier, shape, open_with_shape(tier, shape)?)))
+}
+
+fn open_with_shape(tier: Tier, shape: MatmulShape) -> Option<GpuOps> {
+    gpu::open_with(GpuOptions {
+        tier: Some(tier),
+        matmul: Some(shape),
+        ..GpuOptions::default()
     })
 }
 
@@ -230,11 +231,7 @@ fn matmul_of_every_format_and_epilogue() {
                     let a = matmul(&mut gpu, usage, &parts, cols, &x, &y, phase);
                     let b = matmul(&mut cpu, usage, &parts, cols, &x, &y, phase);
                     close(
-                        &format!(
-                            "{tier} split {} {} {usage:?} {n} rows",
-                            shape.split,
-                            format.name()
-                        ),
+                        &format!("{tier} {shape} {} {usage:?} {n} rows", format.name()),
                         &a,
                         &b,
                         2e-5,
@@ -313,6 +310,104 @@ fn a_matrix_larger_than_a_binding_is_split() {
         let b = matmul(&mut cpu, usage, parts, cols, &x, &[], Phase::Rows);
         close(&format!("split {usage:?}"), &a, &b, 2e-5);
     }
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// What makes tuning free: workgroup, outputs and rows a thread and the way to the activations change no bit. And what
+/// makes the rest safe: another order of summation is near the CPU's, and does not depend on the rows of a pass.
+#[test]
+fn tuned_shapes_have_the_bits_of_those_that_sum_alike() {
+    let mut random = Random(13);
+    let cols = 256;
+    // Matmuls are the same with and without f16, and direct ones with and without subgroups.
+    let tiers = Tier::ALL.into_iter().filter(|tier| !tier.f16);
+    let mut shapes: Vec<(Tier, MatmulShape)> = Vec::new();
+    for tier in tiers {
+        let tuned = [true, false].map(|software| MatmulShape::candidates(software, tier));
+        for shape in MatmulShape::all(tier)
+            .into_iter()
+            .chain(tuned.into_iter().flatten())
+        {
+            if shape.broadcast == tier.subgroups && !shapes.contains(&(tier, shape)) {
+                shapes.push((tier, shape));
+            }
+        }
+    }
+    let mut gpus: Vec<(MatmulShape, GpuOps)> = shapes
+        .into_iter()
+        .filter_map(|(tier, shape)| Some((shape, open_with_shape(tier, shape)?)))
+        .collect();
+    let mut compared = 0;
+    for &format in FORMATS {
+        for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
+            let outputs = 96;
+            let mut part = || {
+                (
+                    format,
+                    outputs,
+                    random.weights(format, (outputs * cols) as usize),
+                )
+            };
+            let parts = if usage == Use::SwiGlu {
+                vec![part(), part()]
+            } else {
+                vec![part()]
+            };
+            let x = Random(14).values(31 * cols as usize);
+            let y = Random(15).values(31 * outputs as usize);
+            let run = |gpu: &mut GpuOps, rows: usize, phase| {
+                let (x, y) = (&x[..rows * cols as usize], &y[..rows * outputs as usize]);
+                matmul(gpu, usage, &parts, cols, x, y, phase)
+            };
+            let cpu = matmul(
+                &mut CpuOps::new(),
+                usage,
+                &parts,
+                cols,
+                &x,
+                &y,
+                Phase::Prefill,
+            );
+            // By how they sum: the first shape that does, and its 16 rows and its prompt of 31.
+            let mut alike: HashMap<u32, (MatmulShape, Vec<u32>)> = HashMap::new();
+            let mut prompts: HashMap<(bool, u32), (MatmulShape, Vec<u32>)> = HashMap::new();
+            for (shape, gpu) in &mut gpus {
+                let what = format!("{shape} {} {usage:?}", format.name());
+                let whole = run(gpu, 16, Phase::Rows);
+                close(&what, &whole, &cpu[..whole.len()], 2e-5);
+                let whole = bits(&whole);
+                // One run for every number of rows that a thread takes.
+                for rows in [1, 2, 3] {
+                    let some = bits(&run(gpu, rows, Phase::Rows));
+                    assert!(whole.starts_with(&some), "{what}: {rows} rows and 16");
+                }
+                let prompt = run(gpu, 31, Phase::Prefill);
+                close(&what, &prompt, &cpu, 2e-5);
+                // Tiles sum in one way, whatever the row kernels do.
+                let sums = (
+                    shape.tiled_prefill,
+                    if shape.tiled_prefill { 1 } else { shape.split },
+                );
+                for ((known, expected), result) in [
+                    (
+                        &*alike.entry(shape.split).or_insert((*shape, whole.clone())),
+                        &whole,
+                    ),
+                    (
+                        &*prompts.entry(sums).or_insert((*shape, bits(&prompt))),
+                        &bits(&prompt),
+                    ),
+                ] {
+                    assert!(result == expected, "{what}: not the bits of {known}");
+                    compared += usize::from(shape != known);
+                }
+            }
+        }
+    }
+    assert!(gpus.is_empty() || compared > 0);
 }
 
 fn embed<O: Ops>(ops: &mut O, format: Format, bytes: &[u8], vocab: u32, cols: u32) -> Vec<f32> {

@@ -3,7 +3,8 @@
 //   node compile.mjs FOLDER [null | vulkan]
 //
 // FOLDER holds one folder per tier, each with its `.wgsl` files and a `features.txt`: one line for each WebGPU feature
-// (`shader-f16`) or limit (`maxComputeWorkgroupStorageSize=32768`) that the tier asks a device for, or a size it must have (`subgroupMinSize=8`). On `null`, a device
+// (`shader-f16`) or limit (`maxComputeWorkgroupStorageSize=32768`) that the tier asks a device for, or a size it must have (`subgroupMinSize=8`), or
+// `hardware` for what no device runs that computes on the CPU. On `null`, a device
 // that has every feature and runs nothing, Tint parses and validates; on `vulkan` it also writes SPIR-V, and the driver
 // builds the pipeline. Ends with `N passed, M failed`; finding no shader is a failure.
 
@@ -30,15 +31,17 @@ function requirements(tier) {
   const numbers = words.filter((word) => word.includes('=')).map((word) => word.split('='));
   // What a device cannot be asked for, only found to have.
   const found = numbers.filter(([name]) => name.startsWith('subgroup'));
+  const hardware = words.includes('hardware');
   const limits = numbers.filter(([name]) => !name.startsWith('subgroup'));
   return {
-    requiredFeatures: words.filter((word) => !word.includes('=')),
+    requiredFeatures: words.filter((word) => !word.includes('=') && word !== 'hardware'),
     requiredLimits: Object.fromEntries(limits.map(([name, value]) => [name, Number(value)])),
+    hardware,
     found: Object.fromEntries(found.map(([name, value]) => [name, Number(value)])),
   };
 }
 
-function lacking(adapter, { requiredFeatures, requiredLimits, found }) {
+function lacking(adapter, { requiredFeatures, requiredLimits, found, hardware }) {
   const features = requiredFeatures.filter((name) => !adapter.features.has(name));
   const limits = Object.entries(requiredLimits)
     .filter(([name, value]) => !(adapter.limits[name] >= value))
@@ -47,7 +50,8 @@ function lacking(adapter, { requiredFeatures, requiredLimits, found }) {
   const sizes = Object.entries(found)
     .filter(([name, value]) => backend !== 'null' && adapter.info[name] < value)
     .map(([name, value]) => `${name} of ${value}`);
-  return [...features, ...limits, ...sizes];
+  const cpu = backend !== 'null' && hardware && adapter.info.isFallbackAdapter;
+  return [...features, ...limits, ...sizes, ...(cpu ? ['hardware'] : [])];
 }
 
 // The messages of a shader that does not compile; none for one that does.

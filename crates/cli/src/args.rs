@@ -117,6 +117,10 @@ pub struct ModelArgs {
     #[arg(long, value_name = "TIER", value_parser = tier)]
     pub tier: Option<Tier>,
 
+    /// Takes the kernels of the device's class: nothing is measured, and what was measured before is not taken
+    #[arg(long)]
+    pub no_tune: bool,
+
     /// A model that drafts: not supported by this build, which drafts with `ngram`
     #[arg(long, value_name = "PATH|ALIAS")]
     pub draft_model: Option<String>,

@@ -4,14 +4,15 @@ use std::path::Path;
 
 use foretoken_core::{Clock, Ops};
 use foretoken_engine::{DeviceCounts, Engine, EngineOptions, Error, RowInvariance};
-use foretoken_gpu::{Counters, GpuOps, GpuOptions, Roofline};
+use foretoken_gpu::{Counters, GpuOps, GpuOptions, MatmulShape, Roofline};
 use foretoken_reference::CpuOps;
-use foretoken_weights::FileSource;
+use foretoken_weights::{FileSource, Gguf};
 use serde_json::{Value, json};
 
 use crate::args::ModelArgs;
 use crate::failure::{Status, invalid};
 use crate::progress::LoadBar;
+use crate::tuning::{self, Source};
 use crate::{model_file, stderr};
 
 /// `--device` for the reference.
@@ -23,6 +24,8 @@ pub trait Device: Ops + 'static {
     fn adapter(&self) -> Value;
     /// The tier's name.
     fn tier_name(&self) -> &'static str;
+    /// The shape of its matmul kernels, where there is a choice.
+    fn matmul_shape(&self) -> Option<MatmulShape>;
     /// Exact counts, where the ops keep any.
     fn counters(&self) -> Option<Counters>;
     /// Measures what the device could do at best, where there is one.
@@ -37,6 +40,9 @@ impl Device for CpuOps {
     }
     fn tier_name(&self) -> &'static str {
         "reference"
+    }
+    fn matmul_shape(&self) -> Option<MatmulShape> {
+        None
     }
     fn counters(&self) -> Option<Counters> {
         None
@@ -62,6 +68,9 @@ impl Device for GpuOps {
     fn tier_name(&self) -> &'static str {
         self.tier().name()
     }
+    fn matmul_shape(&self) -> Option<MatmulShape> {
+        Some(GpuOps::matmul_shape(self))
+    }
     fn counters(&self) -> Option<Counters> {
         Some(GpuOps::counters(self))
     }
@@ -76,6 +85,8 @@ impl Device for GpuOps {
 pub struct Loaded<O: Ops> {
     /// The engine.
     pub engine: Engine<O>,
+    /// The shape of the matmul kernels and where it comes from, where there is a choice.
+    pub tuning: Option<(MatmulShape, Source)>,
     /// Opening the device and loading, in milliseconds.
     pub load_ms: f64,
 }
@@ -99,7 +110,8 @@ pub async fn with_model(args: &ModelArgs, task: impl Task) -> anyhow::Result<Sta
     // Opened before the device: a wrong path should not wait for a driver.
     let source = FileSource::open(&file).map_err(Error::from)?;
     if args.device.as_deref() == Some(CPU) {
-        task.run(load(CpuOps::new(), args, &file, &source, clock).await?)
+        let ops = CpuOps::new();
+        task.run(load(ops, Source::ClassDefault, args, &file, &source, clock).await?)
             .await
     } else {
         let options = GpuOptions {
@@ -107,20 +119,27 @@ pub async fn with_model(args: &ModelArgs, task: impl Task) -> anyhow::Result<Sta
             tier: args.tier,
             ..GpuOptions::default()
         };
-        let ops = GpuOps::new(options).await.map_err(Error::from)?;
+        let mut ops = GpuOps::new(options).await.map_err(Error::from)?;
         if GpuOps::adapter(&ops).software {
             stderr::line(format_args!(
                 "warning: {} computes on the CPU: no GPU driver was found",
                 GpuOps::adapter(&ops).name
             ));
         }
-        task.run(load(ops, args, &file, &source, clock).await?)
+        let shape = if args.no_tune {
+            Source::ClassDefault
+        } else {
+            let gguf = Gguf::read(&source).await.map_err(Error::from)?;
+            tuning::tune(&mut ops, &gguf).await?
+        };
+        task.run(load(ops, shape, args, &file, &source, clock).await?)
             .await
     }
 }
 
 async fn load<O: Device>(
     ops: O,
+    shape: Source,
     args: &ModelArgs,
     file: &Path,
     source: &FileSource,
@@ -128,14 +147,19 @@ async fn load<O: Device>(
 ) -> Result<Loaded<O>, Error> {
     let name = model_file::name(file);
     let adapter = ops.adapter();
+    let tuning = ops.matmul_shape().map(|taken| (taken, shape));
+    let mut device = format!(
+        "{} {}",
+        adapter["name"].as_str().unwrap_or_default(),
+        ops.tier_name()
+    );
+    if let Some((shape, _)) = tuning {
+        device += &format!(" {shape}");
+    }
     let options = EngineOptions {
         model_name: name.clone(),
         context_length: args.context_length,
-        device: format!(
-            "{} {}",
-            adapter["name"].as_str().unwrap_or_default(),
-            ops.tier_name()
-        ),
+        device,
         check_row_invariance: O::HAS_KERNELS,
         speculative_config: args.speculative_config,
         per_request_spec_decode_metrics: args.per_request_spec_decode_metrics,
@@ -161,6 +185,7 @@ async fn load<O: Device>(
     }
     Ok(Loaded {
         engine,
+        tuning,
         load_ms: clock.elapsed_ms(),
     })
 }

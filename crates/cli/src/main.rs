@@ -11,6 +11,7 @@ mod model_file;
 mod progress;
 mod stderr;
 mod stdout;
+mod tuning;
 
 use std::process::ExitCode;
 

@@ -40,15 +40,20 @@ pub fn name(file: &Path) -> String {
     )
 }
 
+/// A variable of the environment that says where something is; an empty one says nothing.
+fn path_in(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+}
+
 fn models_folder() -> Option<PathBuf> {
-    let set = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    set("FORETOKEN_MODELS").or_else(|| {
-        set("HOME")
-            .or_else(|| set("USERPROFILE"))
-            .map(|home| home.join(".cache/foretoken/models"))
-    })
+    path_in("FORETOKEN_MODELS").or_else(|| cache_folder().map(|folder| folder.join("models")))
+}
+
+/// Where what can be made again is kept; `None` without a home.
+pub fn cache_folder() -> Option<PathBuf> {
+    path_in("HOME")
+        .or_else(|| path_in("USERPROFILE"))
+        .map(|home| home.join(".cache/foretoken"))
 }

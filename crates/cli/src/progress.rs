@@ -1,9 +1,40 @@
 //! How far loading has come, on stderr, if that is a terminal.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use foretoken_engine::{LoadPhase, LoadProgress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Only a terminal shows progress.
+fn target() -> ProgressDrawTarget {
+    if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    }
+}
+
+/// A line while something is done that is not counted.
+pub struct Spinner(ProgressBar);
+
+impl Spinner {
+    /// A line that shows itself only to a terminal.
+    pub fn new(what: &'static str) -> Self {
+        let bar = ProgressBar::new_spinner();
+        bar.set_draw_target(target());
+        bar.set_style(ProgressStyle::with_template("{msg} {spinner}").expect("well-formed"));
+        bar.set_message(what);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Self(bar)
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
 
 /// A bar while a model loads.
 pub struct LoadBar(ProgressBar);
@@ -12,11 +43,7 @@ impl LoadBar {
     /// A bar that shows itself only to a terminal.
     pub fn new(name: &str) -> Self {
         let bar = ProgressBar::no_length();
-        bar.set_draw_target(if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        });
+        bar.set_draw_target(target());
         let style = ProgressStyle::with_template("{msg} {bar:30} {bytes} of {total_bytes}")
             .expect("the template is well-formed");
         bar.set_style(style);

@@ -46,9 +46,12 @@ fn spawn(args: &[&str]) -> Child {
 }
 
 fn spawn_with_stderr(args: &[&str], stderr: Stdio) -> Child {
+    // What is tuned here must not be taken elsewhere.
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("home");
     Command::new(env!("CARGO_BIN_EXE_foretoken"))
         .args(args)
         .env("FORETOKEN_MODELS", DATA)
+        .env("HOME", home)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(stderr)
@@ -608,8 +611,10 @@ fn bench_reports_what_it_measured() {
         );
     }
     assert!(
-        report.get("counters").is_none() && report.get("roofline").is_none(),
-        "the reference counts nothing and has no device to probe"
+        ["counters", "roofline", "tuning"]
+            .iter()
+            .all(|key| report.get(key).is_none()),
+        "the reference counts nothing, has no device to probe and no kernels to tune"
     );
 }
 
@@ -631,6 +636,13 @@ fn bench_holds_passes_against_the_device() {
         );
         value.unwrap()
     };
+    let tuning = &report["tuning"];
+    assert!(
+        tuning["shape"]
+            .as_str()
+            .is_some_and(|shape| shape.starts_with("split="))
+    );
+    assert!(["measured", "kept", "class_default"].contains(&tuning["source"].as_str().unwrap()));
     for name in ["read_gb_per_s", "fma_gflop_per_s", "dispatch_us"] {
         positive(format!("/roofline/{name}"));
     }

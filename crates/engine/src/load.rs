@@ -20,7 +20,8 @@ pub struct EngineOptions {
     pub model_name: String,
     /// Positions of the context; the smaller of the model's and 4096 if absent.
     pub context_length: Option<u32>,
-    /// Names what the bits of an answer depend on beside build, request and weights: adapter and tier.
+    /// Names what the bits of an answer depend on beside build, request and weights: adapter, tier, the shape of
+    /// the kernels.
     pub device: String,
     /// Whether to compare passes of 1 to 16 rows after loading ([`RowInvariance`]). Ops without
     /// compiled kernels have nothing to compare.

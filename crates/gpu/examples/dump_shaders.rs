@@ -1,6 +1,8 @@
-//! `dump_shaders DIR`: writes every kernel of every tier as Tint reads it, one folder a tier, with the device
-//! features it needs in `features.txt`.
+//! `dump_shaders DIR`: writes every kernel of every tier as Tint reads it, with the device features it needs in
+//! `features.txt`. A tier has a folder, and another for what only hardware runs. A text that a plainer tier has
+//! already is not written again: what compiles with fewer features compiles with more.
 
+use std::collections::HashSet;
 use std::{env, fs, path::PathBuf, process::ExitCode};
 
 use foretoken_gpu::composer::Target;
@@ -25,10 +27,8 @@ fn main() -> ExitCode {
 }
 
 fn dump(folder: &std::path::Path) -> std::io::Result<usize> {
-    let mut count = 0;
+    let mut written = HashSet::new();
     for tier in Tier::ALL {
-        let folder = folder.join(tier.name());
-        fs::create_dir_all(&folder)?;
         let mut features = Vec::new();
         if tier.subgroups {
             features.push("subgroups");
@@ -38,8 +38,13 @@ fn dump(folder: &std::path::Path) -> std::io::Result<usize> {
         if tier.f16 {
             features.push("shader-f16");
         }
-        fs::write(folder.join("features.txt"), features.join("\n"))?;
         for entry in catalog(FORMATS, tier, Target::Tint) {
+            let mut folder = folder.join(tier.name());
+            let mut needs = features.clone();
+            if entry.hardware {
+                folder.set_extension("hardware");
+                needs.push("hardware");
+            }
             let name: String = entry
                 .label
                 .chars()
@@ -51,9 +56,12 @@ fn dump(folder: &std::path::Path) -> std::io::Result<usize> {
                     }
                 })
                 .collect();
-            fs::write(folder.join(format!("{name}.wgsl")), &entry.composed.source)?;
-            count += 1;
+            if written.insert(entry.composed.source.clone()) {
+                fs::create_dir_all(&folder)?;
+                fs::write(folder.join("features.txt"), needs.join("\n"))?;
+                fs::write(folder.join(format!("{name}.wgsl")), &entry.composed.source)?;
+            }
         }
     }
-    Ok(count)
+    Ok(written.len())
 }

@@ -15,9 +15,12 @@ pub struct CatalogEntry {
     pub label: String,
     /// Its text.
     pub composed: Composed,
+    /// Whether only a device that does not compute on the CPU may come to run it.
+    pub hardware: bool,
 }
 
-/// Every kernel of a tier over these formats, composed for a target.
+/// Every kernel of a tier over these formats, composed for a target: those of device classes and those that a tuner may
+/// take.
 pub fn catalog(formats: &[Format], tier: Tier, target: Target) -> Vec<CatalogEntry> {
     let none = Overrides::new();
     let mut kernels: Vec<Kernel> = ops::embed::catalog(formats);
@@ -29,11 +32,15 @@ pub fn catalog(formats: &[Format], tier: Tier, target: Target) -> Vec<CatalogEnt
     kernels.extend(ops::logprobs::catalog());
     kernels.extend(ops::next_step::catalog());
     kernels.extend(probe::catalog());
+    let entry = |kernel: &Kernel, hardware| CatalogEntry {
+        label: kernel.label(),
+        composed: kernel.compose(target, &none),
+        hardware,
+    };
+    let hardware = ops::matmul::hardware_catalog(formats, tier);
     kernels
         .iter()
-        .map(|kernel| CatalogEntry {
-            label: kernel.label(),
-            composed: kernel.compose(target, &none),
-        })
+        .map(|kernel| entry(kernel, false))
+        .chain(hardware.iter().map(|kernel| entry(kernel, true)))
         .collect()
 }

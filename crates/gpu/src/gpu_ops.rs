@@ -159,7 +159,16 @@ impl GpuOps {
         shape
             .check(device.tier)
             .map_err(|reason| OpsError::Unavailable { reason })?;
-        let mut recorder = Recorder::new(device, options.overrides, 4 * STEP_WORDS as u64);
+        Self::on(device, options.overrides, shape)
+    }
+
+    /// Ops of their own on a device that is open.
+    pub(crate) fn on(
+        device: Device,
+        overrides: Overrides,
+        shape: MatmulShape,
+    ) -> Result<Self, OpsError> {
+        let mut recorder = Recorder::new(device, overrides, 4 * STEP_WORDS as u64);
         let state = recorder.buffer("sequence state", SEQUENCE_STATE_BYTES)?;
         let sampling = recorder.buffer("sampling", SAMPLING_BYTES)?;
         let logprobs = recorder.buffer("log-probabilities", LOGPROBS_BYTES)?;

@@ -11,7 +11,8 @@
 //! - `recording`: pipelines, bind groups and the dispatches of a step, with exact [`Counters`];
 //! - `matrix`: weights repacked and interleaved;
 //! - `ops`: one file an op;
-//! - `probe`: what the device could do at best.
+//! - `probe`: what the device could do at best;
+//! - `tune`: which shape of the matmul kernels is fastest there.
 
 mod catalog;
 pub mod composer;
@@ -27,6 +28,7 @@ mod recording;
 mod shaders;
 mod steps_in_flight;
 mod tier;
+mod tune;
 
 pub use catalog::{CatalogEntry, catalog};
 pub use counters::Counters;
@@ -38,3 +40,4 @@ pub use probe::Roofline;
 pub use recording::{Profile, ProfileEntry};
 pub use shaders::FILES as SHADER_FILES;
 pub use tier::Tier;
+pub use tune::{Measured, TunedMatrix, Tuning};

@@ -1,5 +1,7 @@
 //! Level 0: every kernel of every tier over every format compiles in naga, and an error names the author's line.
 
+use std::collections::HashSet;
+
 use foretoken_gpu::composer::Target;
 use foretoken_gpu::{Tier, catalog};
 use foretoken_weights::quant::FORMATS;
@@ -7,10 +9,14 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 
 #[test]
 fn every_kernel_of_every_tier_compiles_in_naga() {
-    let mut compiled = 0;
+    let mut compiled = HashSet::new();
     for tier in Tier::ALL {
         for entry in catalog(FORMATS, tier, Target::Naga) {
             let source = &entry.composed.source;
+            // Many kernels are the same on several tiers.
+            if !compiled.insert(source.clone()) {
+                continue;
+            }
             let module = naga::front::wgsl::parse_str(source).unwrap_or_else(|error| {
                 let line = error
                     .location(source)
@@ -26,11 +32,12 @@ fn every_kernel_of_every_tier_compiles_in_naga() {
             if let Err(error) = validator.validate(&module) {
                 panic!("{} ({tier}): {}", entry.label, error.emit_to_string(source));
             }
-            compiled += 1;
         }
     }
+    let compiled = compiled.len();
+    // Of a format: five epilogues, each with at least five pipelines on every device and as many on some tier.
     assert!(
-        compiled >= 4 * FORMATS.len() * 20,
+        compiled >= FORMATS.len() * 5 * 10,
         "only {compiled} kernels were found"
     );
     println!("{compiled} kernels compiled");

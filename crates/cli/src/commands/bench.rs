@@ -106,6 +106,9 @@ impl Task for Bench {
             "decode": { "tokens_per_second": decode, "context": prompt_tokens },
             "verify_cost": times.relative(),
         });
+        if let Some((shape, source)) = loaded.tuning {
+            report["tuning"] = json!({ "shape": shape.to_string(), "source": source });
+        }
         if let (Some(early), Some(late), Some(costs)) = (early, late, &costs) {
             let best = roofline::best(early, late);
             report["roofline"] = costs.against(&best, engine.config(), &times, decode);
@@ -225,8 +228,12 @@ fn describe(report: &Value, times: &PassTimes) -> String {
             .and_then(Value::as_str)
             .unwrap_or_default()
     };
+    let matmul = match (word("/tuning/shape"), word("/tuning/source")) {
+        ("", _) => String::new(),
+        (shape, source) => format!("; matmul {shape}, {}", source.replace('_', " ")),
+    };
     let mut text = format!(
-        "{} on {} (tier {})\nload {:.0} ms\nprefill of {} tokens: {:.1} tok/s, first token after {:.1} ms\n\
+        "{} on {} (tier {}{matmul})\nload {:.0} ms\nprefill of {} tokens: {:.1} tok/s, first token after {:.1} ms\n\
          decode at {} tokens: {:.1} tok/s\n",
         word("/model/name"),
         word("/adapter/name"),

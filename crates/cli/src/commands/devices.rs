@@ -1,11 +1,12 @@
 //! `foretoken devices`: which adapters there are.
 
-use foretoken_gpu::AdapterReport;
+use foretoken_gpu::{AdapterReport, MatmulShape};
 use serde_json::{Value, json};
 
 use crate::args::DevicesArgs;
 use crate::failure::Status;
 use crate::stdout;
+use crate::tuning::{self, Source};
 
 /// Runs it.
 pub async fn run(args: DevicesArgs) -> anyhow::Result<Status> {
@@ -41,7 +42,7 @@ fn describe(adapter: &AdapterReport) -> String {
         ""
     };
     let (smallest, largest) = adapter.subgroup_size;
-    format!(
+    let mut text = format!(
         "{}: {} ({}, {}{software}; {})\n   tier {}; subgroups of {smallest} to {largest}; f16 {}; \
          bindings to {} MiB, buffers to {} MiB\n",
         adapter.index,
@@ -53,7 +54,19 @@ fn describe(adapter: &AdapterReport) -> String {
         if adapter.shader_f16 { "yes" } else { "no" },
         adapter.max_binding_bytes >> 20,
         adapter.max_buffer_bytes >> 20,
-    )
+    );
+    let kept = tuning::kept(adapter);
+    for choice in &kept {
+        text += &format!("   matmul for {}\n", choice.describe());
+    }
+    if kept.is_empty() {
+        text += &format!(
+            "   matmul {} ({})\n",
+            MatmulShape::of(adapter, adapter.tier),
+            Source::ClassDefault.text()
+        );
+    }
+    text
 }
 
 fn object(adapter: &AdapterReport) -> Value {
@@ -69,5 +82,7 @@ fn object(adapter: &AdapterReport) -> Value {
         "shader_f16": adapter.shader_f16,
         "max_binding_bytes": adapter.max_binding_bytes,
         "max_buffer_bytes": adapter.max_buffer_bytes,
+        "class_default": MatmulShape::of(adapter, adapter.tier).to_string(),
+        "tuning": tuning::kept(adapter),
     })
 }

@@ -3,6 +3,8 @@
 //!
 //! The row count picks only how many rows a thread takes (C), never how a row is summed.
 
+use std::collections::HashSet;
+
 use foretoken_core::{Format, MatrixLayout, Phase, RowSet};
 
 use crate::gpu_ops::{GpuActivation, GpuOps, GpuVector, row_set_index};
@@ -111,27 +113,59 @@ fn tiled_kernel(format: Format, epilogue: Epilogue, paired: bool) -> Kernel {
     }
 }
 
-/// Every variant that some device of this tier runs.
-pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
-    let epilogues = [
-        Epilogue::Store,
-        Epilogue::Bias,
-        Epilogue::Add,
-        Epilogue::Gated,
-        Epilogue::SwiGlu,
-    ];
+const EPILOGUES: [Epilogue; 5] = [
+    Epilogue::Store,
+    Epilogue::Bias,
+    Epilogue::Add,
+    Epilogue::Gated,
+    Epilogue::SwiGlu,
+];
+
+/// Every variant of these shapes, each once.
+fn of_shapes(formats: &[Format], shapes: &[MatmulShape]) -> Vec<Kernel> {
     let mut kernels = Vec::new();
+    let mut seen = HashSet::new();
     for &format in formats {
-        for epilogue in epilogues {
-            kernels.push(tiled_kernel(format, epilogue, epilogue == Epilogue::SwiGlu));
-            for shape in MatmulShape::all(tier) {
+        for epilogue in EPILOGUES {
+            for shape in shapes {
                 for c in [1, 2, 4, 8].into_iter().filter(|c| *c <= shape.most_rows) {
                     let paired = epilogue == Epilogue::SwiGlu;
-                    kernels.push(kernel(format, epilogue, paired, c, &shape));
+                    let kernel = kernel(format, epilogue, paired, c, shape);
+                    if seen.insert(kernel) {
+                        kernels.push(kernel);
+                    }
                 }
             }
         }
     }
+    kernels
+}
+
+/// The shapes of a tier that every device may take, by its class or by tuning.
+fn common_shapes(tier: Tier) -> Vec<MatmulShape> {
+    let mut shapes = MatmulShape::all(tier).to_vec();
+    shapes.extend(MatmulShape::candidates(true, tier));
+    shapes
+}
+
+/// Every variant that some device of this tier runs, but for [`hardware_catalog`].
+pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
+    let mut kernels = of_shapes(formats, &common_shapes(tier));
+    for &format in formats {
+        for epilogue in EPILOGUES {
+            kernels.push(tiled_kernel(format, epilogue, epilogue == Epilogue::SwiGlu));
+        }
+    }
+    kernels
+}
+
+/// The variants that only hardware runs, if its tuner takes them.
+pub(crate) fn hardware_catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
+    let common: HashSet<Kernel> = of_shapes(formats, &common_shapes(tier))
+        .into_iter()
+        .collect();
+    let mut kernels = of_shapes(formats, &MatmulShape::candidates(false, tier));
+    kernels.retain(|kernel| !common.contains(kernel));
     kernels
 }
 
