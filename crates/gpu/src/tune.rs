@@ -13,6 +13,7 @@ use foretoken_core::{
 use crate::gpu_ops::{GpuActivation, GpuOps};
 use crate::matmul_shape::MatmulShape;
 use crate::matrix::GpuMatrix;
+use crate::recording::Copy;
 
 /// A kind of matrix to measure on: weights `[rows, cols]` in one format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -407,7 +408,8 @@ impl Tuner {
         let clock = Clock::start();
         let recorder = &mut self.ops.recorder;
         let copied = &self.matrices[0].output.buffer;
-        recorder.submit(&[(copied, &self.readback, 16)])?;
+        let copy = Copy::new(copied, &self.readback, 16);
+        recorder.submit(1, None, &[copy])?;
         recorder.read(&self.readback, 16).await?;
         Ok(clock.elapsed_ms() / f64::from(passes))
     }
