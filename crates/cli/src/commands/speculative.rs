@@ -304,14 +304,67 @@ pub fn describe(entries: &[Value]) -> String {
             number(&accepted["mean_acceptance_length"]),
         );
     }
-    let speedups: Vec<f64> = entries
-        .iter()
-        .filter_map(|entry| entry["speedup"].as_f64())
-        .collect();
-    if !speedups.is_empty() {
+    for (kind, speedups, over_predicted) in by_kind(entries) {
         let count = speedups.len();
-        let median = median(speedups.into_iter());
-        text += &format!("median speed-up of the {count} prompts with drafts: {median:.2}\n");
+        text += &format!(
+            "{kind:<14} median speed-up {:.2} of {count}, {:.2} times the predicted\n",
+            median(speedups.into_iter()),
+            median(over_predicted.into_iter()),
+        );
     }
     text
+}
+
+/// Speed-ups, and what they are of the predicted ones, of the entries with drafts: those of each kind (what an id has
+/// before its number), in order, and of all.
+fn by_kind(entries: &[Value]) -> Vec<(String, Vec<f64>, Vec<f64>)> {
+    let mut kinds: Vec<(String, Vec<f64>, Vec<f64>)> = Vec::new();
+    let mut add = |kind: &str, speedup: f64, predicted: f64| {
+        let at = kinds.iter().position(|(name, ..)| name == kind);
+        let at = at.unwrap_or_else(|| {
+            kinds.push((kind.to_owned(), Vec::new(), Vec::new()));
+            kinds.len() - 1
+        });
+        kinds[at].1.push(speedup);
+        kinds[at].2.push(speedup / predicted);
+    };
+    for entry in entries {
+        let figures = entry["speedup"]
+            .as_f64()
+            .zip(entry["predicted_speedup"].as_f64());
+        let (Some((speedup, predicted)), id) = (figures, shown_id(&entry["prompt"])) else {
+            continue;
+        };
+        if let Some((kind, _)) = id.rsplit_once('-') {
+            add(kind, speedup, predicted);
+        }
+        add("all", speedup, predicted);
+    }
+    // All of them stand last.
+    if let Some(at) = kinds.iter().position(|(kind, ..)| kind == "all") {
+        let all = kinds.remove(at);
+        kinds.push(all);
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_of_kinds_and_of_all() {
+        let entry = |id: &str, speedup: f64| json!({ "prompt": id, "speedup": speedup, "predicted_speedup": 2.0 });
+        let entries = [
+            entry("edit-1", 1.0),
+            entry("code-1", 3.0),
+            entry("edit-2", 2.0),
+            json!({ "prompt": "prose-1", "outputs_equal": true }),
+        ];
+        let kinds = by_kind(&entries);
+        let names: Vec<&str> = kinds.iter().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!(names, ["edit", "code", "all"]);
+        assert_eq!(kinds[0].1, [1.0, 2.0]);
+        assert_eq!(kinds[2].2, [0.5, 1.5, 1.0]);
+    }
 }
