@@ -7,7 +7,7 @@ struct Params {
   out_stride: u32, // columns of `out`
   row_set: u32,
   grid_y: u32,     // workgroups in y; z continues them
-  reserved: u32,
+  first_row: u32,  // where the dispatch begins
 }
 @group(0) @binding(1) var<uniform> params: Params;
 @group(0) @binding(5) var<storage, read_write> out: array<f32>; // [rows, out_stride]

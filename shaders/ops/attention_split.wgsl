@@ -51,7 +51,7 @@ fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) work
 #end
 #end
     for (var d = 0u; d < HEAD_DIM4; d++) {
-      let k = vec4<f32>(keys[cache + p * HEAD_DIM4 + d]);
+      let k = kv_vec4(keys[cache + p * HEAD_DIM4 + d]);
 #repeat c C
 #repeat g GQA
       {
@@ -105,7 +105,7 @@ fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) work
     let begin = slice * SLICE;
     let end = min(select(begin + SLICE, SPAN, slice + 1u == SLICES), most);
     for (var p = begin; p < end; p++) {
-      let v = vec4<f32>(values[cache + p * HEAD_DIM4 + d]);
+      let v = kv_vec4(values[cache + p * HEAD_DIM4 + d]);
 #repeat c C
       // A row behind this position must not see it, not even times zero: it may hold anything.
       if (p < live_{c}) {

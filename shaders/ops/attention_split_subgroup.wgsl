@@ -52,7 +52,7 @@ fn main(@builtin(subgroup_invocation_id) lane: u32, @builtin(workgroup_id) workg
 #repeat i PER_LANE
 #repeat j LANES
     {
-      let k = vec4<f32>(keys[key + {i}u * LANES + {j}u]);
+      let k = kv_vec4(keys[key + {i}u * LANES + {j}u]);
 #repeat c C
 #repeat g GQA
       {
@@ -84,7 +84,7 @@ fn main(@builtin(subgroup_invocation_id) lane: u32, @builtin(workgroup_id) workg
     {
       let value = cache + min(batch + {j}u, most - 1u) * HEAD_DIM4 + lane;
 #repeat i PER_LANE
-      let v_{i} = vec4<f32>(values[value + {i}u * LANES]);
+      let v_{i} = kv_vec4(values[value + {i}u * LANES]);
 #end
 #repeat c C
       // A row behind this position must not see it, not even times zero: it may hold anything.

@@ -22,7 +22,7 @@ fn main(
 ) {
   let rows = rows_of(params.row_set);
   // Chunks of rows are neighbours, so that the second finds its weights in the cache.
-  let first_row = workgroup.x * C;
+  let first_row = params.first_row + workgroup.x * C;
   if (first_row >= rows) {
     return; // recorded for more rows than the pass turned out to have
   }

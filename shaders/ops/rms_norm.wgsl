@@ -1,4 +1,4 @@
-// out[row, :] = x[row, :] / sqrt(mean(x²) + eps) * weight. One workgroup a row; thread t sums columns t, t + 64, …
+// out[row, :] = x[row, :] / sqrt(mean(x²) + eps) * weight. One workgroup a row; thread t sums the vec4 columns t, t + WORKGROUP, …
 #import lib/step.wgsl
 
 struct Params {
@@ -12,9 +12,9 @@ struct Params {
 @group(0) @binding(3) var<storage, read> weight: array<vec4<f32>>;    // [cols / 4]
 @group(0) @binding(4) var<storage, read_write> out: array<vec4<f32>>; // [rows, cols / 4]
 
-var<workgroup> partial: array<f32, 64>;
+var<workgroup> partial: array<f32, WORKGROUP>;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WORKGROUP)
 fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let row = workgroup.x;
   if (row >= rows_of(params.out_row_set)) {
@@ -25,7 +25,7 @@ fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) work
     source = pass_row(params.out_row_set, row);
   }
   var sum = 0.0;
-  for (var i = local; i < params.cols4; i += 64u) {
+  for (var i = local; i < params.cols4; i += WORKGROUP) {
     let v = x[source * params.cols4 + i];
     sum = fma(v.x, v.x, sum);
     sum = fma(v.y, v.y, sum);
@@ -35,11 +35,11 @@ fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) work
   partial[local] = sum;
   workgroupBarrier();
   var total = 0.0;
-  for (var i = 0u; i < 64u; i++) {
+  for (var i = 0u; i < WORKGROUP; i++) {
     total += partial[i];
   }
   let scale = inverseSqrt(total / f32(params.cols4 * 4u) + params.eps);
-  for (var i = local; i < params.cols4; i += 64u) {
+  for (var i = local; i < params.cols4; i += WORKGROUP) {
     out[row * params.cols4 + i] = x[source * params.cols4 + i] * scale * weight[i];
   }
 }

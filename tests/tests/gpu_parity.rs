@@ -273,6 +273,46 @@ fn matmul_of_mixed_formats_within_a_group() {
     }
 }
 
+/// Activations of up to 64 KiB may come from a uniform buffer: a prompt's through several windows of it, those of 16 rows
+/// not at all, and no row's bits may tell.
+#[test]
+fn activations_beyond_a_uniform_binding() {
+    let mut random = Random(5);
+    for (tier, shape, mut gpu) in every_shape().filter(|(_, shape, _)| shape.broadcast) {
+        for (usage, cols) in [(Use::Bias, 2048), (Use::Add, 1056), (Use::SwiGlu, 1056)] {
+            let format = FORMATS.iter().find(|f| f.name() == "q8_0").copied();
+            let format = format.expect("q8_0 is read");
+            let outputs = 64;
+            let mut part = || {
+                let bytes = random.weights(format, (outputs * cols) as usize);
+                (format, outputs, bytes)
+            };
+            let parts: Vec<_> = (0..if usage == Use::SwiGlu { 2 } else { 1 })
+                .map(|_| part())
+                .collect();
+            let x = Random(6).values(31 * cols as usize);
+            let y = Random(7).values(31 * outputs as usize);
+            let what = format!("{tier} {shape:?} {usage:?}");
+
+            let a = matmul(&mut gpu, usage, &parts, cols, &x, &y, Phase::Prefill);
+            let cpu = &mut CpuOps::new();
+            let b = matmul(cpu, usage, &parts, cols, &x, &y, Phase::Prefill);
+            close(&what, &a, &b, 1e-4);
+
+            let of = |n: usize| (&x[..n * cols as usize], &y[..n * outputs as usize]);
+            let (x16, y16) = of(16);
+            let whole = matmul(&mut gpu, usage, &parts, cols, x16, y16, Phase::Rows);
+            for n in [1, 2, 4, 5, 8, 9] {
+                let (x, y) = of(n);
+                let some = matmul(&mut gpu, usage, &parts, cols, x, y, Phase::Rows);
+                let mut pairs = some.iter().zip(&whole);
+                let same = pairs.all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{what}: {n} rows differ from 16");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_matrix_larger_than_a_binding_is_split() {
     let tiny = GpuOptions {

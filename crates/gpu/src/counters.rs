@@ -25,6 +25,8 @@ pub struct Counters {
     pub pipelines_created: u64,
     /// Bytes of quantised weights that the dispatches read, once per dispatch and chunk of rows.
     pub weight_bytes_read: u64,
+    /// Bytes of keys and values that attention read: of every KV head the positions that a chunk of rows attends to.
+    pub kv_bytes_read: u64,
     /// Bytes of all buffers alive.
     pub device_bytes: u64,
     /// The largest buffer.
@@ -53,6 +55,7 @@ impl Counters {
             bind_groups_created: self.bind_groups_created - earlier.bind_groups_created,
             pipelines_created: self.pipelines_created - earlier.pipelines_created,
             weight_bytes_read: self.weight_bytes_read - earlier.weight_bytes_read,
+            kv_bytes_read: self.kv_bytes_read - earlier.kv_bytes_read,
             ..*self
         }
     }

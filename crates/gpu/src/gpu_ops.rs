@@ -17,7 +17,7 @@ use crate::ops::choose::{MAX_SEQUENCES, Needs, SAMPLING_BYTES};
 use crate::ops::logprobs::{self, LOGPROBS_BYTES};
 use crate::ops::next_step::{LIMIT_BYTES, OUTCOME_BYTES, limit_words};
 use crate::pace::Pace;
-use crate::recording::{Buffer, Copy, Profile, Recorder};
+use crate::recording::{Buffer, Copy, Profile, Recorder, UNIFORM_BYTES};
 use crate::steps_in_flight::StepsInFlight;
 use crate::tier::Tier;
 
@@ -72,7 +72,9 @@ pub(crate) struct Pass {
     pub(crate) phase: Phase,
     pub(crate) rows: u32,
     pub(crate) logit_rows: u32,
-    /// The largest position of its rows: bounds attention's spans.
+    /// The positions of its rows.
+    pub(crate) positions: [u32; MAX_PREFILL_ROWS],
+    /// The largest of them: bounds attention's spans.
     pub(crate) last_position: u32,
     /// Sequences of its logit rows, a bit each.
     pub(crate) logit_sequences: u32,
@@ -181,6 +183,7 @@ impl GpuOps {
             phase: Phase::Rows,
             rows: 0,
             logit_rows: 0,
+            positions: [0; MAX_PREFILL_ROWS],
             last_position: 0,
             logit_sequences: 0,
             chose: false,
@@ -257,6 +260,11 @@ impl GpuOps {
             .collect()
     }
 
+    /// Bytes of a number in the KV cache.
+    pub(crate) fn kv_scalar_bytes(&self) -> u64 {
+        if self.tier().f16 { 2 } else { 4 }
+    }
+
     pub(crate) fn grow_token_rules(&mut self, bytes: u64) -> Result<(), OpsError> {
         Self::grow(
             &mut self.recorder,
@@ -328,9 +336,10 @@ impl Ops for GpuOps {
             RowSet::All => MAX_PREFILL_ROWS,
             RowSet::Logits => MAX_VERIFY_ROWS,
         };
+        // A uniform binding is of one size, wherever it begins.
         let buffer = self
             .recorder
-            .buffer(name, 4 * u64::from(cols) * most as u64)?;
+            .buffer(name, 4 * u64::from(cols) * most as u64 + UNIFORM_BYTES)?;
         if rows == RowSet::Logits {
             let bytes = crate::ops::choose::part_bytes(cols);
             Self::grow(
@@ -344,7 +353,7 @@ impl Ops for GpuOps {
     }
 
     fn kv_cache(&mut self, shape: KvShape) -> Result<GpuKvCache, OpsError> {
-        let scalar = if self.tier().f16 { 2 } else { 4 };
+        let scalar = self.kv_scalar_bytes();
         let elements = u64::from(shape.sequences)
             * u64::from(shape.kv_heads)
             * u64::from(shape.context)
@@ -448,6 +457,10 @@ impl Ops for GpuOps {
             entry.copy_from_slice(&[row.token, row.position, row.sequence, 0]);
         }
         self.steps.abandon();
+        let mut positions = [0; MAX_PREFILL_ROWS];
+        for (position, row) in positions.iter_mut().zip(rows) {
+            *position = row.position;
+        }
         let used = 4 + 4 * rows.len();
         let step = self.recorder.step.clone();
         self.recorder
@@ -456,6 +469,7 @@ impl Ops for GpuOps {
             phase,
             rows: words[0],
             logit_rows: words[1],
+            positions,
             last_position: rows.iter().map(|row| row.position).max().unwrap_or(0),
             logit_sequences: rows[rows.len() - logit_rows..].iter().fold(0, |set, row| {
                 set | 1u32.checked_shl(row.sequence).unwrap_or(0)
@@ -470,7 +484,13 @@ impl Ops for GpuOps {
     fn begin_next(&mut self, drafts: usize, last_position: Position) {
         let rows = drafts as u32 + 1;
         assert!(drafts < MAX_VERIFY_ROWS, "begin_next: {drafts} drafts");
+        // At most these: the device knows better, and the counters count what was recorded for.
+        let mut positions = [0; MAX_PREFILL_ROWS];
+        for (position, after) in positions[..=drafts].iter_mut().zip((0..rows).rev()) {
+            *position = last_position.saturating_sub(after);
+        }
         self.pass = Pass {
+            positions,
             phase: Phase::Rows,
             rows,
             logit_rows: rows,

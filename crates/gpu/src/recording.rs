@@ -15,10 +15,14 @@ use crate::device::{Device, LOAD_SECONDS, STEP_SECONDS};
 /// How a kernel uses a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Access {
+    /// At most [`UNIFORM_BYTES`], from the buffer's offset on.
     Uniform,
     Read,
     Write,
 }
+
+/// What every device binds as a uniform buffer.
+pub(crate) const UNIFORM_BYTES: u64 = 64 << 10;
 
 /// Identity of a kernel: two equal values are one pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,6 +131,8 @@ impl Kernel {
 pub(crate) struct Buffer {
     pub(crate) id: u32,
     pub(crate) raw: wgpu::Buffer,
+    /// Where a uniform binding begins; the parameters of a dispatch tell such bindings apart.
+    pub(crate) offset: u64,
 }
 
 /// Parameters of one dispatch, as the op's `Params` declares them.
@@ -221,7 +227,9 @@ pub(crate) struct Recorder {
 /// Bytes that a flush maps: some, to have something to wait for.
 const FLUSHED_BYTES: u64 = 4;
 
+// Uniform too: matmuls may read activations so.
 const STORAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
+    .union(wgpu::BufferUsages::UNIFORM)
     .union(wgpu::BufferUsages::COPY_DST)
     .union(wgpu::BufferUsages::COPY_SRC);
 
@@ -235,11 +243,7 @@ impl Recorder {
                 mapped_at_creation: false,
             })
         };
-        let step = make(
-            "row table",
-            step_bytes,
-            STORAGE | wgpu::BufferUsages::UNIFORM,
-        );
+        let step = make("row table", step_bytes, STORAGE);
         let nothing = make("nothing", 16, STORAGE);
         let flushed = make(
             "flushed",
@@ -254,10 +258,15 @@ impl Recorder {
         Self {
             gpu,
             counters,
-            step: Buffer { id: 0, raw: step },
+            step: Buffer {
+                id: 0,
+                raw: step,
+                offset: 0,
+            },
             nothing: Buffer {
                 id: 1,
                 raw: nothing,
+                offset: 0,
             },
             flushed,
             overrides,
@@ -304,7 +313,7 @@ impl Recorder {
         let raw = self.raw_buffer(what, bytes, STORAGE);
         let id = self.next_buffer;
         self.next_buffer += 1;
-        Ok(Buffer { id, raw })
+        Ok(Buffer { id, raw, offset: 0 })
     }
 
     /// A buffer the host maps for reading.
@@ -368,7 +377,7 @@ impl Recorder {
         }
         let bind_group = match self.bind_groups.get(&key) {
             Some(index) => *index,
-            None => self.bind(key, buffers),
+            None => self.bind(key, kernel.bindings, buffers),
         };
         self.pending.push(Dispatch {
             pipeline,
@@ -377,7 +386,7 @@ impl Recorder {
         });
     }
 
-    fn bind(&mut self, key: BindKey, buffers: &[&Buffer]) -> usize {
+    fn bind(&mut self, key: BindKey, bindings: &[Access], buffers: &[&Buffer]) -> usize {
         let (arena, offset) = self.params_at(key.params);
         let mut entries = vec![
             wgpu::BindGroupEntry {
@@ -393,14 +402,19 @@ impl Recorder {
                 }),
             },
         ];
-        entries.extend(
-            (2..)
-                .zip(buffers)
-                .map(|(binding, buffer)| wgpu::BindGroupEntry {
-                    binding,
-                    resource: buffer.raw.as_entire_binding(),
-                }),
-        );
+        entries.extend((2..).zip(bindings.iter().zip(buffers)).map(
+            |(binding, (access, buffer))| wgpu::BindGroupEntry {
+                binding,
+                resource: match access {
+                    Access::Uniform => wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                        buffer: &buffer.raw,
+                        offset: buffer.offset,
+                        size: wgpu::BufferSize::new(UNIFORM_BYTES),
+                    }),
+                    Access::Read | Access::Write => buffer.raw.as_entire_binding(),
+                },
+            },
+        ));
         let group = self
             .gpu
             .device

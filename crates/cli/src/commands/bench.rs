@@ -1,5 +1,6 @@
 //! `foretoken bench`: speed, and the counts behind it.
 
+mod contexts;
 mod llama_cpp;
 mod roofline;
 
@@ -88,6 +89,7 @@ impl Task for Bench {
         let decode = median(runs.iter().map(|run| run.decode_tokens_per_second));
         let prefill = f64::from(prompt_tokens) * 1e3 / first_token_ms;
         let times = PassTimes::measure(&engine, prompt_tokens).await?;
+        let decode_at_context = contexts::decode(&engine).await?;
         let costs = PassCosts::count(&engine, prompt_tokens).await?;
         let late = roofline::probe(&engine)?;
         let device = engine.with_ops(|ops| (ops.adapter(), ops.tier_name()));
@@ -104,6 +106,7 @@ impl Task for Bench {
             "time_to_first_token_ms": first_token_ms,
             "prefill": [{ "tokens": prompt_tokens, "tokens_per_second": prefill }],
             "decode": { "tokens_per_second": decode, "context": prompt_tokens },
+            "decode_at_context": decode_at_context,
             "verify_cost": times.relative(),
         });
         if let Some((shape, source)) = loaded.tuning {
@@ -245,6 +248,7 @@ fn describe(report: &Value, times: &PassTimes) -> String {
         number("/decode/context"),
         number("/decode/tokens_per_second"),
     );
+    text += &contexts::describe(&report["decode_at_context"]);
     if report.get("roofline").is_some() {
         text += &format!(
             "the device at best: reads {:.1} GB/s, {:.0} GFLOP/s, {:.1} us a dispatch; decoding reads weights at {:.0} % \

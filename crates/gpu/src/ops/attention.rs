@@ -153,6 +153,13 @@ impl GpuOps {
             0,
         ];
         let live_spans = self.pass.last_position / SPAN + 1;
+        // A workgroup reads what the last of its rows attends to, once for the query heads of its KV head.
+        let row_bytes = 2 * u64::from(shape.kv_heads * shape.head_dim) * self.kv_scalar_bytes();
+        let read: u64 = self.pass.positions[..rows as usize]
+            .chunks(c as usize)
+            .map(|chunk| chunk.iter().max().map_or(0, |last| u64::from(last + 1)))
+            .sum();
+        self.recorder.counters.kv_bytes_read += read * row_bytes;
         let buffers = [&qkv.buffer, &kv.keys, &kv.values, &parts];
         self.recorder.dispatch(
             &split,

@@ -11,7 +11,7 @@ use crate::gpu_ops::{GpuActivation, GpuOps, GpuVector, row_set_index};
 use crate::matmul_shape::MatmulShape;
 use crate::matrix::{GpuMatrix, Slab};
 use crate::ops::MAX_STEP_ROWS;
-use crate::recording::{Access, Kernel, constants, slots};
+use crate::recording::{Access, Buffer, Kernel, UNIFORM_BYTES, constants, slots};
 use crate::shaders;
 use crate::tier::Tier;
 
@@ -25,6 +25,24 @@ const KERNEL: Kernel = Kernel::new(
         Access::Read,
     ],
 );
+
+/// The bindings where activations come from a uniform buffer.
+const UNIFORM: &[Access] = &[
+    Access::Uniform,
+    Access::Read,
+    Access::Read,
+    Access::Write,
+    Access::Read,
+];
+
+/// How a kernel reads its activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Activations {
+    Direct,
+    Broadcast,
+    /// Broadcast, out of a uniform buffer: the same sums.
+    Uniform,
+}
 
 /// `shaders/quant/<format>.wgsl`.
 pub(crate) fn quant_file(format: Format) -> &'static str {
@@ -56,17 +74,27 @@ impl Epilogue {
     }
 }
 
-fn kernel(format: Format, epilogue: Epilogue, paired: bool, c: u32, shape: &MatmulShape) -> Kernel {
-    let (activations, arguments) = if shape.broadcast {
-        (
-            "lib/activations_broadcast.wgsl",
-            "lib/activations_broadcast_arguments.wgsl",
-        )
-    } else {
-        (
+fn kernel(
+    format: Format,
+    epilogue: Epilogue,
+    paired: bool,
+    c: u32,
+    shape: &MatmulShape,
+    activations: Activations,
+) -> Kernel {
+    let (file, arguments) = match activations {
+        Activations::Direct => (
             "lib/activations_direct.wgsl",
             "lib/activations_direct_arguments.wgsl",
-        )
+        ),
+        Activations::Broadcast => (
+            "lib/activations_broadcast.wgsl",
+            "lib/activations_broadcast_arguments.wgsl",
+        ),
+        Activations::Uniform => (
+            "lib/activations_uniform.wgsl",
+            "lib/activations_broadcast_arguments.wgsl",
+        ),
     };
     let (slice, combine) = if shape.split > 1 {
         ("lib/slice_split.wgsl", "lib/combine_split.wgsl")
@@ -76,7 +104,7 @@ fn kernel(format: Format, epilogue: Epilogue, paired: bool, c: u32, shape: &Matm
     Kernel {
         slots: slots([
             ("quant", quant_file(format)),
-            ("activations", activations),
+            ("activations", file),
             ("activations_arguments", arguments),
             ("slice", slice),
             ("combine", combine),
@@ -90,6 +118,10 @@ fn kernel(format: Format, epilogue: Epilogue, paired: bool, c: u32, shape: &Matm
             ("WORKGROUP", shape.workgroup),
             MAX_STEP_ROWS,
         ]),
+        bindings: match activations {
+            Activations::Uniform => UNIFORM,
+            Activations::Direct | Activations::Broadcast => KERNEL.bindings,
+        },
         subgroups: shape.broadcast,
         ..KERNEL
     }
@@ -113,6 +145,21 @@ fn tiled_kernel(format: Format, epilogue: Epilogue, paired: bool) -> Kernel {
     }
 }
 
+/// How kernels of a shape may read their activations.
+fn ways(shape: &MatmulShape) -> &'static [Activations] {
+    match shape.broadcast {
+        true => &[Activations::Broadcast, Activations::Uniform],
+        false => &[Activations::Direct],
+    }
+}
+
+/// Rows of `cols` activations that a uniform binding holds, in whole chunks of `c`. Never an odd number, so that windows begin
+/// where a device lets uniform bindings begin: rows are multiples of 128 bytes, those places of 256 at most.
+fn uniform_rows(cols: u32, c: u32) -> u32 {
+    let unit = c.max(2);
+    (UNIFORM_BYTES / 4) as u32 / cols / unit * unit
+}
+
 const EPILOGUES: [Epilogue; 5] = [
     Epilogue::Store,
     Epilogue::Bias,
@@ -130,9 +177,11 @@ fn of_shapes(formats: &[Format], shapes: &[MatmulShape]) -> Vec<Kernel> {
             for shape in shapes {
                 for c in [1, 2, 4, 8].into_iter().filter(|c| *c <= shape.most_rows) {
                     let paired = epilogue == Epilogue::SwiGlu;
-                    let kernel = kernel(format, epilogue, paired, c, shape);
-                    if seen.insert(kernel) {
-                        kernels.push(kernel);
+                    for &activations in ways(shape) {
+                        let kernel = kernel(format, epilogue, paired, c, shape, activations);
+                        if seen.insert(kernel) {
+                            kernels.push(kernel);
+                        }
                     }
                 }
             }
@@ -267,32 +316,49 @@ impl GpuOps {
         let pair = if slab.paired { 2 } else { 1 };
         let tiled =
             shape.tiled_prefill && self.pass.phase == Phase::Prefill && out.rows == RowSet::All;
-        let (kernel, workgroups, chunks) = if tiled {
+        // A prompt goes through a uniform binding window by window; a pass to verify is one dispatch, come what may.
+        let window = uniform_rows(w.cols, c);
+        let uniform =
+            shape.broadcast && (rows <= window || self.pass.phase == Phase::Prefill && window > 0);
+        let activations = match (shape.broadcast, uniform) {
+            (false, _) => Activations::Direct,
+            (true, false) => Activations::Broadcast,
+            (true, true) => Activations::Uniform,
+        };
+        let (kernel, workgroups, rows_a_chunk) = if tiled {
             let kernel = tiled_kernel(slab.format, epilogue, slab.paired);
             let workgroups = slab.outputs.div_ceil(TILE_SLOTS / pair);
-            (kernel, workgroups, rows.div_ceil(TILE_ROWS))
+            (kernel, workgroups, TILE_ROWS)
         } else {
-            let kernel = kernel(slab.format, epilogue, slab.paired, c, &shape);
+            let kernel = kernel(slab.format, epilogue, slab.paired, c, &shape, activations);
             let groups = shape.workgroup / (8 * shape.split) * (shape.outputs / pair);
-            (kernel, slab.groups().div_ceil(groups), rows.div_ceil(c))
+            (kernel, slab.groups().div_ceil(groups), c)
         };
         let y_groups = workgroups.min(65_535);
-        let params = [
-            w.cols / 32,
-            slab.groups(),
-            slab.outputs,
-            slab.first_output,
-            out.cols,
-            row_set_index(out.rows),
-            y_groups,
-            0,
-        ];
         let bias = bias
             .map_or(self.recorder.nothing(), |bias| &bias.buffer)
             .clone();
-        let buffers = [&x.buffer, &slab.quants, &slab.scales, &out.buffer, &bias];
-        let grid = [chunks, y_groups, workgroups.div_ceil(y_groups)];
-        self.recorder.counters.weight_bytes_read += slab.bytes * u64::from(chunks);
-        self.recorder.dispatch(&kernel, params, &buffers, grid);
+        let step = if uniform { window } else { rows.max(1) };
+        for first_row in (0..rows).step_by(step as usize) {
+            let chunks = step.min(rows - first_row).div_ceil(rows_a_chunk);
+            let params = [
+                w.cols / 32,
+                slab.groups(),
+                slab.outputs,
+                slab.first_output,
+                out.cols,
+                row_set_index(out.rows),
+                y_groups,
+                first_row,
+            ];
+            let x = Buffer {
+                offset: 4 * u64::from(w.cols) * u64::from(first_row),
+                ..x.buffer.clone()
+            };
+            let buffers = [&x, &slab.quants, &slab.scales, &out.buffer, &bias];
+            let grid = [chunks, y_groups, workgroups.div_ceil(y_groups)];
+            self.recorder.counters.weight_bytes_read += slab.bytes * u64::from(chunks);
+            self.recorder.dispatch(&kernel, params, &buffers, grid);
+        }
     }
 }

@@ -4,16 +4,21 @@ use crate::gpu_ops::{GpuActivation, GpuOps, GpuVector, row_set_index};
 use crate::ops::MAX_STEP_ROWS;
 use crate::recording::{Access, Kernel, constants};
 
-const KERNEL: Kernel = Kernel {
-    constants: constants([MAX_STEP_ROWS]),
-    ..Kernel::new(
-        "ops/rms_norm.wgsl",
-        &[Access::Read, Access::Read, Access::Write],
-    )
-};
+/// Barriers are dear where the processor computes: there a workgroup is as small as a vector of its. It decides the order of
+/// summation.
+const fn kernel(software: bool) -> Kernel {
+    let workgroup = if software { 8 } else { 64 };
+    Kernel {
+        constants: constants([("WORKGROUP", workgroup), MAX_STEP_ROWS]),
+        ..Kernel::new(
+            "ops/rms_norm.wgsl",
+            &[Access::Read, Access::Read, Access::Write],
+        )
+    }
+}
 
 pub(crate) fn catalog() -> Vec<Kernel> {
-    vec![KERNEL]
+    vec![kernel(true), kernel(false)]
 }
 
 impl GpuOps {
@@ -32,8 +37,9 @@ impl GpuOps {
         let (from, to) = (row_set_index(x.rows), row_set_index(out.rows));
         let params = [x.cols / 4, eps.to_bits(), from, to, 0, 0, 0, 0];
         let rows = self.pass.rows_of(out.rows);
+        let software = self.recorder.gpu.report.software;
         self.recorder.dispatch(
-            &KERNEL,
+            &kernel(software),
             params,
             &[&x.buffer, &weight.buffer, &out.buffer],
             [rows, 1, 1],
