@@ -70,7 +70,11 @@ fn main(@builtin(subgroup_invocation_id) lane: u32, @builtin(workgroup_id) workg
 #repeat c C
 #repeat g GQA
     let score_{c}_{g} = select(-3.0e38, s_{c}_{g} * params.scale, p < live_{c});
-    let next_{c}_{g} = max(largest_{c}_{g}, subgroupMax(score_{c}_{g}));
+    // Not subgroupMax: attention took 6 % longer with it on lavapipe. A maximum is the same in any order.
+    var next_{c}_{g} = largest_{c}_{g};
+#repeat j LANES
+    next_{c}_{g} = max(next_{c}_{g}, subgroupBroadcast(score_{c}_{g}, {j}u));
+#end
     let e_{c}_{g} = select(0.0, exp(score_{c}_{g} - next_{c}_{g}), p < live_{c});
     let factor_{c}_{g} = exp(largest_{c}_{g} - next_{c}_{g});
     largest_{c}_{g} = next_{c}_{g};

@@ -130,7 +130,7 @@ fn a_model_holds_its_weights_its_cache_and_little_else() {
         };
         let model = block_on(load_file(&mut ops, &path));
         assert_eq!(model.context_length(), 4096);
-        steady_step(&mut ops, &*model, 16, 4000);
+        steady_step(&mut ops, &*model, 1, 0);
         let counters = ops.counters();
         let needed = counters.weight_bytes + 4096 * position_bytes(&*model, tier);
         let held = counters.device_bytes;

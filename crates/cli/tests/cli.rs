@@ -833,9 +833,9 @@ fn bench_compares_plain_and_speculative_runs() {
     let cost = report["verify_cost"].as_object().unwrap();
     assert_eq!(cost.keys().collect::<Vec<_>>(), ["1", "2", "4", "8"]);
     assert_eq!(cost["1"], 1.0);
-    let at_context = report["decode_at_context"].as_array().unwrap();
-    assert_eq!(at_context[0]["context"], 100);
-    assert!(at_context[0]["tokens_per_second"].as_f64() > Some(0.0));
+    // The model's context has no room for 100 tokens.
+    assert!(report["model"]["context_length"].as_u64() < Some(100));
+    assert_eq!(report["decode_at_context"], serde_json::json!([]));
     let entries = report["speculative"].as_array().unwrap();
     assert_eq!(entries.len(), 2);
     assert_eq!(entries[0]["prompt"], "repeats");
