@@ -187,10 +187,9 @@ pub(crate) struct Device {
     fault: Arc<Mutex<Fault>>,
 }
 
-/// Seconds a wait may take before the device counts as hung.
-pub(crate) const STEP_SECONDS: u32 = 10;
-/// The same for uploads, compilation and tuning.
-pub(crate) const LOAD_SECONDS: u32 = 60;
+/// Seconds a wait may take before the device counts as hung: a slow one may compile for half of it, and a pass at the end of
+/// a long context takes seconds on a processor that is busy.
+const WAIT_SECONDS: u32 = 60;
 
 fn lock(fault: &Mutex<Fault>) -> MutexGuard<'_, Fault> {
     fault
@@ -292,10 +291,9 @@ impl Device {
         &self,
         buffer: &wgpu::Buffer,
         bytes: u64,
-        seconds: u32,
     ) -> Result<Vec<u8>, OpsError> {
         let mapping = self.map(buffer, bytes);
-        self.mapped(&mapping, buffer, bytes, seconds, None).await
+        self.mapped(&mapping, buffer, bytes, None).await
     }
 
     /// Asks for a map of `bytes` of a buffer for reading.
@@ -321,10 +319,9 @@ impl Device {
         mapping: &Mapping,
         buffer: &wgpu::Buffer,
         bytes: u64,
-        seconds: u32,
         submission: Option<wgpu::SubmissionIndex>,
     ) -> Result<Vec<u8>, OpsError> {
-        self.wait_for(submission, seconds)?;
+        self.wait_for(submission)?;
         let outcome = Mapped {
             device: self,
             outcome: Arc::clone(&mapping.outcome),
@@ -347,20 +344,16 @@ impl Device {
     }
 
     /// Natively blocks until the queue is done; in a browser the event loop does the waiting.
-    pub(crate) fn wait(&self, seconds: u32) -> Result<(), OpsError> {
-        self.wait_for(None, seconds)
+    pub(crate) fn wait(&self) -> Result<(), OpsError> {
+        self.wait_for(None)
     }
 
     /// The same, up to a submission.
-    fn wait_for(
-        &self,
-        submission: Option<wgpu::SubmissionIndex>,
-        seconds: u32,
-    ) -> Result<(), OpsError> {
+    fn wait_for(&self, submission: Option<wgpu::SubmissionIndex>) -> Result<(), OpsError> {
         if cfg!(target_arch = "wasm32") {
             return Ok(());
         }
-        let timeout = Some(std::time::Duration::from_secs(u64::from(seconds)));
+        let timeout = Some(std::time::Duration::from_secs(u64::from(WAIT_SECONDS)));
         match self.device.poll(wgpu::PollType::Wait {
             submission_index: submission,
             timeout,
@@ -368,7 +361,9 @@ impl Device {
             Ok(_) => Ok(()),
             Err(_) => {
                 self.check()?;
-                Err(OpsError::Timeout { seconds })
+                Err(OpsError::Timeout {
+                    seconds: WAIT_SECONDS,
+                })
             }
         }
     }

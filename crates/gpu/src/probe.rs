@@ -104,7 +104,7 @@ impl GpuOps {
         };
         drop(probe);
         // The device lets go of buffers when it is next asked how far it is.
-        gpu.wait(crate::device::LOAD_SECONDS)?;
+        gpu.wait()?;
         gpu.check()?;
         Ok(roofline)
     }

@@ -10,7 +10,7 @@ use foretoken_core::{Clock, OpsError};
 
 use crate::composer::{Composed, Overrides, Recipe, Target, compose};
 use crate::counters::Counters;
-use crate::device::{Device, LOAD_SECONDS, STEP_SECONDS};
+use crate::device::Device;
 
 /// How a kernel uses a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -559,7 +559,7 @@ impl Recorder {
             }
             let clock = Clock::start();
             self.gpu.queue.submit([encoder.finish()]);
-            self.gpu.wait(LOAD_SECONDS)?;
+            self.gpu.wait()?;
             let profile = self.profile.get_or_insert_default();
             let label = format!("{} {:?}", labels[&dispatch.pipeline], dispatch.grid);
             let entry = profile.entry(label).or_default();
@@ -652,7 +652,7 @@ impl Recorder {
     ) -> Result<Vec<u32>, OpsError> {
         self.compilation().await?;
         self.count_wait(bytes);
-        let bytes = self.gpu.read(buffer, bytes, STEP_SECONDS).await?;
+        let bytes = self.gpu.read(buffer, bytes).await?;
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
 
@@ -673,7 +673,7 @@ impl Recorder {
         self.counters.submits += 1;
         self.counters.syncs += 1;
         self.counters.mapped_bytes += bytes;
-        let read = self.gpu.read(&staging, bytes, LOAD_SECONDS).await?;
+        let read = self.gpu.read(&staging, bytes).await?;
         self.counters.device_bytes -= bytes;
         Ok(bytemuck::pod_collect_to_vec(&read))
     }
@@ -690,10 +690,7 @@ impl Recorder {
         self.counters.submits += 1;
         self.count_wait(FLUSHED_BYTES);
         let flushed = self.flushed.clone();
-        self.gpu
-            .read(&flushed, FLUSHED_BYTES, LOAD_SECONDS)
-            .await
-            .map(|_| ())
+        self.gpu.read(&flushed, FLUSHED_BYTES).await.map(|_| ())
     }
 
     /// Turns a module's compilation errors into ones that name the author's file and line.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use foretoken_core::{OpsError, StepOutcome};
 
-use crate::device::{Mapping, STEP_SECONDS};
+use crate::device::Mapping;
 use crate::ops::next_step::{OUTCOME_BYTES, outcomes};
 use crate::recording::Recorder;
 
@@ -116,7 +116,6 @@ impl StepsInFlight {
                 mapping,
                 &batch.buffer,
                 batch.bytes(),
-                STEP_SECONDS,
                 batch.submission.clone(),
             )
             .await?;

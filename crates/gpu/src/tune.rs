@@ -149,7 +149,7 @@ impl GpuOps {
         }
         drop(tuner);
         // The device lets go of buffers when it is next asked how far it is.
-        gpu.wait(crate::device::LOAD_SECONDS)?;
+        gpu.wait()?;
         gpu.check()?;
         Ok(Tuning { shape, measured })
     }
@@ -265,7 +265,7 @@ impl Tuner {
                 Ok(results) => results,
                 // A candidate that this driver cannot have is none. What else it says of it belongs to it too.
                 Err(OpsError::Kernel { .. } | OpsError::OutOfMemory { .. }) => {
-                    self.ops.recorder.gpu.wait(crate::device::LOAD_SECONDS)?;
+                    self.ops.recorder.gpu.wait()?;
                     let _ = self.ops.recorder.gpu.check();
                     continue;
                 }
