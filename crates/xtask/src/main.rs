@@ -4,6 +4,7 @@
 //! does not look for again: a second run of any command works without a network.
 
 mod apt;
+mod bindgen;
 mod browser;
 mod chat;
 mod check;
@@ -15,6 +16,7 @@ mod setup;
 mod test;
 mod tint;
 mod wasm;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -69,6 +71,12 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Build the npm package: `pkg/wasm` and `pkg/dist`, loadable as they stand from any static server
+    Web {
+        /// Install without asking
+        #[arg(long)]
+        yes: bool,
+    },
     /// Set up and run the test suites
     Test {
         /// Run the long tests (`#[ignore]`) too
@@ -115,6 +123,10 @@ fn run(command: Command) -> Result<ExitCode> {
             } else {
                 generate::write(&workspace)?;
             }
+        }
+        Command::Web { yes } => {
+            let toolchain = wasm::Toolchain::find(&workspace, Consent::from_flag(yes))?;
+            web::build(&workspace, &toolchain)?;
         }
         Command::Test { all, suites, yes } => {
             return test::run(&workspace, all, &suites, Consent::from_flag(yes));

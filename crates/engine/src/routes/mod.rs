@@ -69,7 +69,7 @@ pub enum Body<O: Ops> {
 }
 
 /// The endpoints of one engine.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Routes<O: Ops> {
     engine: Engine<O>,
     /// When the model was loaded, in seconds since 1970.

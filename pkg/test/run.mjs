@@ -1,0 +1,63 @@
+// Runs cases.js in a headless Chromium. Arguments: the browser, the folder of models, then parts of the names to run (all if none).
+// Ends with `N passed, M failed`.
+
+import { fileURLToPath } from "node:url";
+
+import { chromium } from "playwright-core";
+
+import { serve } from "./serve.mjs";
+
+const [executablePath, models, ...wanted] = process.argv.slice(2);
+const CASE_SECONDS = 300;
+// The software driver is the only adapter that every machine has.
+const ARGS = [
+  "--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+
+const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
+const server = await serve({
+  pkg: folder(".."),
+  data: folder("../../tests/data"),
+  golden: folder("../../tests/golden"),
+  models,
+});
+const browser = await chromium.launch({ executablePath, args: ARGS });
+let [passed, failed] = [0, 0];
+try {
+  const page = await browser.newPage();
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") console.log(`    ${message.text()}`);
+  });
+  page.on("pageerror", (error) => console.log(`    ${error}`));
+  await page.goto(`${server.origin}/pkg/test/page.html`);
+  await page.waitForFunction("window.cases !== undefined", undefined, { timeout: 30_000 });
+  const names = await page.evaluate("Object.keys(window.cases)");
+  for (const name of names.filter((name) => wanted.length === 0 || wanted.some((part) => name.includes(part)))) {
+    const start = performance.now();
+    const error = await runCase(page, name);
+    const seconds = ((performance.now() - start) / 1000).toFixed(1);
+    if (error === undefined) passed++;
+    else failed++;
+    console.log(`${error === undefined ? "ok    " : "FAILED"} ${seconds.padStart(6)} s  ${name}${error === undefined ? "" : `: ${error}`}`);
+  }
+} finally {
+  await browser.close();
+  server.close();
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
+
+async function runCase(page, name) {
+  let timer;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(() => resolve(`nothing came of it in ${CASE_SECONDS} s`), CASE_SECONDS * 1000);
+  });
+  const run = page.evaluate((name) => window.cases[name]().then(() => undefined), name).then(
+    () => undefined,
+    (error) => String(error.message).split("\n").slice(0, 3).join(" | "),
+  );
+  const error = await Promise.race([run, late]);
+  clearTimeout(timer);
+  return error;
+}
