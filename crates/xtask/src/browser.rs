@@ -48,10 +48,15 @@ struct Browser {
 impl Browser {
     fn find() -> Option<Browser> {
         Some(Browser {
-            chromium: process::find_program(&["chromium", "chromium-browser", "google-chrome"])?,
+            chromium: chromium()?,
             driver: process::find_program(&["chromedriver"])?,
         })
     }
+}
+
+/// The browser.
+pub fn chromium() -> Option<PathBuf> {
+    process::find_program(&["chromium", "chromium-browser", "google-chrome"])
 }
 
 /// Installs the browser, its driver and the test runner where they are missing.

@@ -11,6 +11,7 @@ mod check;
 mod generate;
 mod model;
 mod npm;
+mod pkg;
 mod process;
 mod setup;
 mod test;
