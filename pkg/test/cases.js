@@ -1,6 +1,7 @@
 // The tests of the package, in the page. Each is a function that throws; run.mjs calls them one by one.
 
 import { clearCache, createEngine, EngineError, listCached } from "/pkg/dist/index.js";
+import { OpenAI, openAiClient, withAiSdk } from "/clients.js";
 import { all, equal, failure, ok } from "./check.js";
 
 const TINY = "/data/tiny.gguf";
@@ -144,6 +145,50 @@ export const cases = {
     controller.abort();
     equal((await failure(reader.read(), "an aborted body")).name, "AbortError", "abort");
     equal((await post("/chat/completions", chat())).status, 200, "after an abort");
+  }),
+
+  "OpenAI's client runs on fetch unchanged": () =>
+    withTiny({ speculativeConfig: NGRAM, perRequestSpecDecodeMetrics: "summary" }, async (engine) => {
+      const client = openAiClient(engine.fetch);
+      const request = chat({ model: "tiny" });
+      const whole = await client.chat.completions.create(request);
+      const ours = await engine.chat.completions.create(request);
+      equal(whole.choices, ours.choices, "choices");
+      ok(whole.metrics.speculative_decoding.num_spec_tokens === 4, "metrics reach the caller");
+
+      const chunks = await all(await client.chat.completions.create({ ...request, stream: true, stream_options: { include_usage: true } }));
+      equal(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join(""), whole.choices[0].message.content, "text");
+      equal(chunks.at(-1).usage.completion_tokens, whole.usage.completion_tokens, "usage");
+      ok(chunks.at(-1).metrics.speculative_decoding !== undefined, "metrics of a stream");
+
+      const helper = client.chat.completions.stream(request);
+      equal((await helper.finalChatCompletion()).choices[0].message.content, whole.choices[0].message.content, "the stream helper");
+      const text = await client.completions.create({ model: "tiny", prompt: "the cat", max_tokens: 4, temperature: 0 });
+      equal(text.usage.completion_tokens, 4, "a text completion");
+      equal((await all(await client.models.list())).map((model) => model.id), ["tiny"], "models");
+
+      const refused = await failure(client.chat.completions.create({ ...request, temperature: 9 }), "temperature 9");
+      ok(refused instanceof OpenAI.BadRequestError, `a BadRequestError, not ${refused}`);
+      equal([refused.status, refused.code, refused.param], [400, "invalid_request", "temperature"], "error");
+      ok((await failure(client.chat.completions.create({ ...request, model: "gpt" }), "another model")) instanceof OpenAI.NotFoundError, "404");
+
+      const controller = new AbortController();
+      const long = await client.chat.completions.create({ ...request, stream: true, max_tokens: 40, ignore_eos: true }, { signal: controller.signal });
+      let seen = 0;
+      for await (const _ of long) if (++seen === 2) controller.abort();
+      equal(seen, 2, "chunks before the abort");
+      equal((await client.chat.completions.create(request)).choices, whole.choices, "after an abort");
+    }),
+
+  "Vercel's SDK runs on fetch unchanged": () => withTiny({}, async (engine) => {
+    const prompt = QUESTION[0].content;
+    const { whole, streamed } = await withAiSdk(engine.fetch, prompt, 12);
+    const ours = await engine.chat.completions.create(chat());
+    const expected = {
+      text: ours.choices[0].message.content, finish: ours.choices[0].finish_reason, tokens: ours.usage.completion_tokens,
+    };
+    equal(whole, expected, "whole");
+    equal(streamed, expected, "streamed");
   }),
 
   "tokenize, info and models tell what is loaded": () => withTiny({ model: { url: TINY, name: "mine" } }, async (engine) => {

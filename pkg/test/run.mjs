@@ -3,6 +3,7 @@
 
 import { fileURLToPath } from "node:url";
 
+import { build } from "esbuild";
 import { chromium } from "playwright-core";
 
 import { serve } from "./serve.mjs";
@@ -16,12 +17,11 @@ const ARGS = [
 ];
 
 const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
-const server = await serve({
-  pkg: folder(".."),
-  data: folder("../../tests/data"),
-  golden: folder("../../tests/golden"),
-  models,
-});
+const clients = await build({ entryPoints: [folder("clients.js")], bundle: true, format: "esm", write: false, logLevel: "warning" });
+const server = await serve(
+  { pkg: folder(".."), data: folder("../../tests/data"), golden: folder("../../tests/golden"), models },
+  { "/clients.js": clients.outputFiles[0].contents },
+);
 const browser = await chromium.launch({ executablePath, args: ARGS });
 let [passed, failed] = [0, 0];
 try {

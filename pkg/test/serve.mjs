@@ -7,10 +7,10 @@ import { extname, join, normalize } from "node:path";
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".wasm": "application/wasm", ".json": "application/json" };
 
 /**
- * Serves `roots`, from the first part of a path to a folder. Query parameters make it misbehave: `?cut=N` ends the connection after N
+ * Serves `roots`, from the first part of a path to a folder, and `scripts`, from whole paths to JavaScript. Query parameters make it misbehave: `?cut=N` ends the connection after N
  * bytes, once per file; `?html` gives a page with status 200; `?noranges` ignores ranges. `seen` lists what was asked for.
  */
-export function serve(roots) {
+export function serve(roots, scripts = {}) {
   const seen = [];
   const cuts = new Set();
   const server = createServer((request, response) => {
@@ -21,6 +21,11 @@ export function serve(roots) {
     if (url.searchParams.has("html")) {
       response.writeHead(200, { "content-type": "text/html" });
       return response.end("<!doctype html><title>Log in</title>");
+    }
+    const script = scripts[url.pathname];
+    if (script !== undefined) {
+      response.writeHead(200, { "content-type": "text/javascript" });
+      return response.end(script);
     }
     const file = roots[root] === undefined ? undefined : join(roots[root], ...rest);
     if (file === undefined || !existsSync(file) || !statSync(file).isFile()) {

@@ -12,6 +12,7 @@ use crate::{browser, model, web};
 /// Builds the package and runs `pkg/test/run.mjs`.
 pub fn run(workspace: &Workspace, toolchain: &Toolchain) -> Result<Counts> {
     web::build(workspace, toolchain)?;
+    web::check_types(workspace, "test")?;
     let model = model::fetch(model::DEFAULT)?;
     let mut node = Command::new("node");
     node.current_dir(web::folder(workspace))

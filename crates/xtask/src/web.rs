@@ -34,6 +34,11 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<()> {
     weigh(&package)
 }
 
+/// Compiles the TypeScript of a folder of the package and writes nothing.
+pub fn check_types(workspace: &Workspace, project: &str) -> Result<()> {
+    process::run(node(&folder(workspace), "typescript", "tsc").args(["--project", project]))
+}
+
 fn build_wasm(workspace: &Workspace, toolchain: &Toolchain, to: &Path) -> Result<()> {
     let mut build = toolchain.cargo("build");
     build.args([
