@@ -104,6 +104,11 @@ export class Engine {
     return (await this.live()).tokenize(text);
   }
 
+  /** The text of each token by itself; bytes that are no character alone become U+FFFD. */
+  async detokenize(tokens: number[]): Promise<string[]> {
+    return (await this.live()).detokenize(tokens);
+  }
+
   /** Totals over all requests. */
   async metrics(): Promise<EngineMetrics> {
     return (await this.live()).metrics();

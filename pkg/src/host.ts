@@ -32,6 +32,7 @@ export interface Host {
   /** Ends a stream: a pending `next` gives undefined. */
   close(stream: number): Promise<void>;
   tokenize(text: string): Promise<number[]>;
+  detokenize(tokens: number[]): Promise<string[]>;
   metrics(): Promise<EngineMetrics>;
   info(): Promise<EngineInfo>;
   /** Gives everything back. Nothing may be called afterwards. */

@@ -146,6 +146,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     close,
     unload,
     tokenize: async (text) => Array.from(loaded().tokenize(text)),
+    detokenize: async (tokens) => loaded().detokenize(Uint32Array.from(tokens)),
     metrics: async () => loaded().metrics() as EngineMetrics,
     info: async () => ({
       ...(loaded().info() as Omit<EngineInfo, "integrity" | "wasmBytes">),

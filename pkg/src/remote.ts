@@ -78,6 +78,7 @@ export function remoteHost(workerUrl: string | undefined, onLost: (error: Engine
     next: (stream) => call("next", [stream]),
     close: (stream) => call("close", [stream]),
     tokenize: (text) => call("tokenize", [text]),
+    detokenize: (tokens) => call("detokenize", [tokens]),
     metrics: () => call("metrics", []),
     info: () => call("info", []),
     // The worker's end gives back everything, whatever it is at.

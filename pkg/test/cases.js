@@ -191,8 +191,20 @@ export const cases = {
     equal(streamed, expected, "streamed");
   }),
 
+  "the package runs from another origin": async () => {
+    const cdn = new URL(location.href).searchParams.get("cdn");
+    const there = await import(`${cdn}/pkg/dist/index.js`);
+    const engine = await there.createEngine({ model: TINY });
+    try {
+      await streamingEqualsWhole(engine);
+    } finally {
+      await engine.unload();
+    }
+  },
+
   "tokenize, info and models tell what is loaded": () => withTiny({ model: { url: TINY, name: "mine" } }, async (engine) => {
-    ok((await engine.tokenize("the cat")).length > 0, "tokens");
+    const tokens = await engine.tokenize("the cat");
+    equal((await engine.detokenize(tokens)).join("").trimStart(), "the cat", "tokens and back");
     const info = await engine.info();
     equal([info.model, info.contextLength, info.integrity], ["mine", 64, "unverified"], "info");
     ok(["holds", "holds_padded"].includes(info.rowInvariance), `row invariance ${info.rowInvariance}`);

@@ -6,23 +6,23 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { chromium } from "playwright-core";
 
+import { CHROMIUM_ARGS } from "./chromium.mjs";
 import { serve } from "./serve.mjs";
 
 const [executablePath, models, ...wanted] = process.argv.slice(2);
 const CASE_SECONDS = 300;
-// The software driver is the only adapter that every machine has.
-const ARGS = [
-  "--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-];
 
 const folder = (path) => fileURLToPath(new URL(path, import.meta.url));
 const clients = await build({ entryPoints: [folder("clients.js")], bundle: true, format: "esm", write: false, logLevel: "warning" });
-const server = await serve(
-  { pkg: folder(".."), data: folder("../../tests/data"), golden: folder("../../tests/golden"), models },
-  { "/clients.js": clients.outputFiles[0].contents },
-);
-const browser = await chromium.launch({ executablePath, args: ARGS });
+const roots = { pkg: folder(".."), data: folder("../../tests/data"), golden: folder("../../tests/golden"), models };
+// A second origin that serves the package alone, and a policy that allows what the package says it needs.
+const cdn = await serve({ pkg: folder("..") });
+const policy = [
+  "default-src 'self'", `script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' ${cdn.origin}`, `worker-src 'self' blob: ${cdn.origin}`,
+  `connect-src 'self' ${cdn.origin}`, "img-src data:",
+].join("; ");
+const server = await serve(roots, { "/clients.js": clients.outputFiles[0].contents }, policy);
+const browser = await chromium.launch({ executablePath, args: CHROMIUM_ARGS });
 let [passed, failed] = [0, 0];
 try {
   const page = await browser.newPage();
@@ -30,8 +30,7 @@ try {
     if (message.type() === "error" || message.type() === "warning") console.log(`    ${message.text()}`);
   });
   page.on("pageerror", (error) => console.log(`    ${error}`));
-  await page.goto(`${server.origin}/pkg/test/page.html`);
-  await page.waitForFunction("window.cases !== undefined", undefined, { timeout: 30_000 });
+  await page.goto(`${server.origin}/pkg/test/page.html?cdn=${encodeURIComponent(cdn.origin)}`);
   const names = await page.evaluate("Object.keys(window.cases)");
   for (const name of names.filter((name) => wanted.length === 0 || wanted.some((part) => name.includes(part)))) {
     const start = performance.now();
@@ -44,6 +43,7 @@ try {
 } finally {
   await browser.close();
   server.close();
+  cdn.close();
 }
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || passed === 0 ? 1 : 0;

@@ -8,23 +8,22 @@ const TYPES = { ".html": "text/html", ".js": "text/javascript", ".wasm": "applic
 
 /**
  * Serves `roots`, from the first part of a path to a folder, and `scripts`, from whole paths to JavaScript. Query parameters make it misbehave: `?cut=N` ends the connection after N
- * bytes, once per file; `?html` gives a page with status 200; `?noranges` ignores ranges. `seen` lists what was asked for.
+ * bytes, once per file; `?html` gives a page with status 200; `?noranges` ignores ranges. `policy` is the content security policy of
+ * pages and scripts.
  */
-export function serve(roots, scripts = {}) {
-  const seen = [];
+export function serve(roots, scripts = {}, policy = "") {
   const cuts = new Set();
   const server = createServer((request, response) => {
     const url = new URL(request.url, "http://localhost");
     const [, root, ...rest] = normalize(decodeURIComponent(url.pathname)).split("/");
     const range = request.headers.range;
-    seen.push({ path: url.pathname, query: url.search, range });
     if (url.searchParams.has("html")) {
       response.writeHead(200, { "content-type": "text/html" });
       return response.end("<!doctype html><title>Log in</title>");
     }
     const script = scripts[url.pathname];
     if (script !== undefined) {
-      response.writeHead(200, { "content-type": "text/javascript" });
+      response.writeHead(200, { "content-type": "text/javascript", "content-security-policy": policy });
       return response.end(script);
     }
     const file = roots[root] === undefined ? undefined : join(roots[root], ...rest);
@@ -38,6 +37,7 @@ export function serve(roots, scripts = {}) {
       "accept-ranges": "bytes",
       "content-type": TYPES[extname(file)] ?? "application/octet-stream",
       "cache-control": "no-store",
+      "content-security-policy": policy,
       etag: `"${size}-${mtimeMs}"`,
     };
     let [from, to] = [0, size - 1];
@@ -64,7 +64,7 @@ export function serve(roots, scripts = {}) {
   });
   return new Promise((resolve) => {
     server.listen(0, "127.0.0.1", () => {
-      resolve({ origin: `http://127.0.0.1:${server.address().port}`, seen, close: () => server.close() });
+      resolve({ origin: `http://127.0.0.1:${server.address().port}`, close: () => server.close() });
     });
   });
 }

@@ -80,6 +80,13 @@ impl Engine {
             .map_err(|error| thrown(&error.into()))
     }
 
+    /// The text of each token by itself. Bytes that are no character alone become U+FFFD.
+    pub fn detokenize(&self, tokens: Vec<u32>) -> Vec<String> {
+        let tokenizer = self.routes.engine().tokenizer();
+        let piece = |token: u32| String::from_utf8_lossy(tokenizer.token_bytes(token)).into_owned();
+        tokens.into_iter().map(piece).collect()
+    }
+
     /// Totals over all requests.
     pub fn metrics(&self) -> JsValue {
         to_js(&self.routes.engine().metrics())

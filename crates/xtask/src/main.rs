@@ -8,11 +8,13 @@ mod bindgen;
 mod browser;
 mod chat;
 mod check;
+mod demo;
 mod generate;
 mod model;
 mod npm;
 mod pkg;
 mod process;
+mod serve;
 mod setup;
 mod test;
 mod tint;
@@ -72,7 +74,16 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Build the npm package: `pkg/wasm` and `pkg/dist`, loadable as they stand from any static server
+    /// Set up, build, and serve the demo page with the default model on localhost
+    Demo {
+        /// The port; the first free one from 8080 on if absent
+        #[arg(long)]
+        port: Option<u16>,
+        /// Install without asking
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Build the npm package (`pkg/dist`, `pkg/wasm`) and the demo page (`target/web`): static files both
     Web {
         /// Install without asking
         #[arg(long)]
@@ -125,9 +136,13 @@ fn run(command: Command) -> Result<ExitCode> {
                 generate::write(&workspace)?;
             }
         }
+        Command::Demo { port, yes } => {
+            demo::run(&workspace, port, Consent::from_flag(yes))?;
+        }
         Command::Web { yes } => {
             let toolchain = wasm::Toolchain::find(&workspace, Consent::from_flag(yes))?;
             web::build(&workspace, &toolchain)?;
+            println!("{}", demo::assemble(&workspace)?.display());
         }
         Command::Test { all, suites, yes } => {
             return test::run(&workspace, all, &suites, Consent::from_flag(yes));

@@ -39,6 +39,12 @@ pub fn check_types(workspace: &Workspace, project: &str) -> Result<()> {
     process::run(node(&folder(workspace), "typescript", "tsc").args(["--project", project]))
 }
 
+/// Compiles the TypeScript project in `source` into `to`.
+pub fn compile(workspace: &Workspace, source: &Path, to: &Path) -> Result<()> {
+    let mut tsc = node(&folder(workspace), "typescript", "tsc");
+    process::run(tsc.arg("--project").arg(source).arg("--outDir").arg(to))
+}
+
 fn build_wasm(workspace: &Workspace, toolchain: &Toolchain, to: &Path) -> Result<()> {
     let mut build = toolchain.cargo("build");
     build.args([
