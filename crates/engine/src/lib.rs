@@ -26,6 +26,7 @@ mod prompt;
 mod request;
 mod request_ids;
 pub mod response;
+pub mod routes;
 mod seeds;
 mod session;
 mod speculation;

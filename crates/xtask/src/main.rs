@@ -4,17 +4,22 @@
 //! does not look for again: a second run of any command works without a network.
 
 mod apt;
+mod bindgen;
 mod browser;
 mod chat;
 mod check;
+mod demo;
 mod generate;
 mod model;
 mod npm;
+mod pkg;
 mod process;
+mod serve;
 mod setup;
 mod test;
 mod tint;
 mod wasm;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -69,6 +74,21 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Set up, build, and serve the demo page with the default model on localhost
+    Demo {
+        /// The port; the first free one from 8080 on if absent
+        #[arg(long)]
+        port: Option<u16>,
+        /// Install without asking
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Build the npm package (`pkg/dist`, `pkg/wasm`) and the demo page (`target/web`): static files both
+    Web {
+        /// Install without asking
+        #[arg(long)]
+        yes: bool,
+    },
     /// Set up and run the test suites
     Test {
         /// Run the long tests (`#[ignore]`) too
@@ -115,6 +135,14 @@ fn run(command: Command) -> Result<ExitCode> {
             } else {
                 generate::write(&workspace)?;
             }
+        }
+        Command::Demo { port, yes } => {
+            demo::run(&workspace, port, Consent::from_flag(yes))?;
+        }
+        Command::Web { yes } => {
+            let toolchain = wasm::Toolchain::find(&workspace, Consent::from_flag(yes))?;
+            web::build(&workspace, &toolchain)?;
+            println!("{}", demo::assemble(&workspace)?.display());
         }
         Command::Test { all, suites, yes } => {
             return test::run(&workspace, all, &suites, Consent::from_flag(yes));

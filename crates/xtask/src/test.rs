@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::apt::Consent;
 use crate::wasm::{self, Toolchain};
 use crate::workspace::Workspace;
-use crate::{browser, check, model, process, setup, tint};
+use crate::{browser, check, model, pkg, process, setup, tint};
 
 /// One suite of the list; `docs/TESTING.md` shows the same list.
 struct Suite {
@@ -70,6 +70,12 @@ const SUITES: &[Suite] = &[
         proves: "the same model gives the same tokens in headless Chromium",
         budget_minutes: 3,
         run: |context| browser::run(context.workspace, context.toolchain()?),
+    },
+    Suite {
+        name: "pkg",
+        proves: "the npm package loads, answers, streams, aborts, caches and recovers on a page",
+        budget_minutes: 12,
+        run: |context| pkg::run(context.workspace, context.toolchain()?),
     },
 ];
 
@@ -197,10 +203,10 @@ pub fn run(
         setup::vulkan(consent)?;
         model::fetch(model::DEFAULT)?;
     }
-    if chosen("browser") {
+    if chosen("browser") || chosen("pkg") {
         browser::setup(workspace, consent)?;
     }
-    if chosen("wasm32") || chosen("browser") {
+    if chosen("wasm32") || chosen("browser") || chosen("pkg") {
         context.toolchain = Some(Toolchain::find(workspace, consent)?);
     }
 

@@ -1,0 +1,213 @@
+//! An open device, and loading onto it.
+
+use foretoken_engine::{
+    DeviceCounts, EngineOptions, Error, LoadPhase, SpeculativeConfig, parse_body,
+    parse_metrics_level,
+};
+use foretoken_gpu::{GpuOps, GpuOptions, Tier};
+use serde::Serialize;
+use serde_json::Value;
+use wasm_bindgen::prelude::*;
+
+use crate::failure::to_js;
+use crate::source::{ByteRanges, JsSource};
+use crate::{Engine, thrown};
+
+/// A WebGPU device that holds nothing yet.
+#[wasm_bindgen]
+pub struct Device {
+    ops: GpuOps,
+}
+
+/// What the device computes on.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Adapter {
+    name: String,
+    tier: &'static str,
+    software: bool,
+    shader_f16: bool,
+    max_binding_bytes: u64,
+    max_buffer_bytes: u64,
+}
+
+#[wasm_bindgen]
+impl Device {
+    /// Opens the browser's device, in the tier of that name or the fullest it has.
+    pub async fn open(tier: Option<String>) -> Result<Device, JsValue> {
+        let tier = tier.map(|name| Tier::parse(&name)).transpose();
+        let options = GpuOptions {
+            tier: tier.map_err(|error| thrown(&error.into()))?,
+            ..GpuOptions::default()
+        };
+        let ops = GpuOps::new(options).await;
+        Ok(Device {
+            ops: ops.map_err(|error| thrown(&error.into()))?,
+        })
+    }
+
+    /// What it computes on.
+    pub fn adapter(&self) -> JsValue {
+        to_js(&self.describe())
+    }
+
+    /// Loads a GGUF file. `options` is JSON ([`options`]); `progress` is called with a phase (`upload`, `compile`, `tune`), how
+    /// much of it is done, and how much there is (0: not counted). The device is used up, whatever comes of it.
+    pub async fn load(
+        self,
+        file: ByteRanges,
+        options: String,
+        progress: js_sys::Function,
+    ) -> Result<Engine, JsValue> {
+        let adapter = self.describe();
+        let options = self::options(&options, &adapter).map_err(|error| thrown(&error))?;
+        let source = JsSource::new(file);
+        let mut report = |state: foretoken_engine::LoadProgress| {
+            let phase = match state.phase {
+                LoadPhase::Upload => "upload",
+                LoadPhase::Tune => "tune",
+                _ => "compile",
+            };
+            let _ = progress.call3(
+                &JsValue::NULL,
+                &phase.into(),
+                &(state.loaded as f64).into(),
+                &(state.total as f64).into(),
+            );
+        };
+        let engine = foretoken_engine::Engine::load(self.ops, &source, options, &mut report)
+            .await
+            .map_err(|error| thrown(&error))?;
+        engine.count_with(|ops| {
+            let counters = ops.counters();
+            DeviceCounts {
+                dispatches: counters.dispatches,
+                submits: counters.submits,
+                readbacks: counters.syncs,
+            }
+        });
+        let device_bytes = engine.with_ops(|ops| ops.counters().device_bytes);
+        Ok(Engine::new(
+            engine,
+            adapter,
+            device_bytes.unwrap_or_default(),
+        ))
+    }
+}
+
+impl Device {
+    fn describe(&self) -> Adapter {
+        let report = self.ops.adapter();
+        Adapter {
+            name: report.name.clone(),
+            tier: self.ops.tier().name(),
+            software: report.software,
+            shader_f16: report.shader_f16,
+            max_binding_bytes: report.max_binding_bytes,
+            max_buffer_bytes: report.max_buffer_bytes,
+        }
+    }
+}
+
+/// Reads `{ modelName, contextLength?, speculativeConfig?, perRequestSpecDecodeMetrics?, enablePerRequestMetrics?,
+/// enableForceIncludeUsage? }`. `null` means absent; an unknown key is refused.
+fn options(json: &str, adapter: &Adapter) -> Result<EngineOptions, Error> {
+    let Value::Object(fields) = parse_body(json.as_bytes())? else {
+        return Err(refused("options", "must be an object"));
+    };
+    let mut options = EngineOptions {
+        check_row_invariance: true,
+        ..EngineOptions::new("", format!("{} {}", adapter.name, adapter.tier))
+    };
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        let flag = || {
+            value
+                .as_bool()
+                .ok_or_else(|| refused(name, "must be true or false"))
+        };
+        match name.as_str() {
+            "modelName" => {
+                let text = value
+                    .as_str()
+                    .ok_or_else(|| refused(name, "must be a string"));
+                options.model_name = text?.to_owned();
+            }
+            "contextLength" => {
+                let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+                let number = number.filter(|number| *number > 0);
+                let needed = "must be a whole number from 1 on";
+                options.context_length = Some(number.ok_or_else(|| refused(name, needed))?);
+            }
+            "speculativeConfig" => {
+                options.speculative_config = Some(SpeculativeConfig::parse(value)?);
+            }
+            "perRequestSpecDecodeMetrics" => {
+                let level = value.as_str().and_then(parse_metrics_level);
+                let needed = "must be \"none\", \"summary\" or \"detailed\"";
+                let level = level.ok_or_else(|| refused(name, needed))?;
+                options.per_request_spec_decode_metrics = level;
+            }
+            "enablePerRequestMetrics" => options.enable_per_request_metrics = flag()?,
+            "enableForceIncludeUsage" => options.enable_force_include_usage = flag()?,
+            _ => return Err(refused(name, "is not an option")),
+        }
+    }
+    Ok(options)
+}
+
+fn refused(name: &str, problem: &str) -> Error {
+    Error::InvalidRequest {
+        param: Some(name.to_owned()),
+        message: format!("`{name}` {problem}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<EngineOptions, Error> {
+        let adapter = Adapter {
+            name: "gpu".to_owned(),
+            tier: "base",
+            software: false,
+            shader_f16: false,
+            max_binding_bytes: 0,
+            max_buffer_bytes: 0,
+        };
+        options(json, &adapter)
+    }
+
+    #[test]
+    fn options_are_read_and_null_is_absent() {
+        let read = parse(
+            r#"{"modelName": "m", "contextLength": 99, "speculativeConfig": null, "enablePerRequestMetrics": true}"#,
+        );
+        let read = read.unwrap();
+        assert_eq!(read.model_name, "m");
+        assert_eq!(read.context_length, Some(99));
+        assert_eq!(read.speculative_config, None);
+        assert!(read.enable_per_request_metrics && read.check_row_invariance);
+        assert_eq!(read.device, "gpu base");
+    }
+
+    #[test]
+    fn what_is_no_option_is_named() {
+        for (json, param) in [
+            (r#"{"tokens": 1}"#, "tokens"),
+            (r#"{"contextLength": 0}"#, "contextLength"),
+            (r#"{"contextLength": 4.5}"#, "contextLength"),
+            (
+                r#"{"perRequestSpecDecodeMetrics": "all"}"#,
+                "perRequestSpecDecodeMetrics",
+            ),
+            (
+                r#"{"speculativeConfig": {"method": "magic"}}"#,
+                "speculative_config.method",
+            ),
+        ] {
+            let error = parse(json).unwrap_err();
+            assert_eq!(error.param(), Some(param), "{json}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The tests of the npm package and of the demo page, in a headless Chromium.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Context, Result};
+
+use crate::test::Counts;
+use crate::wasm::Toolchain;
+use crate::workspace::Workspace;
+use crate::{browser, demo, model, serve, web};
+
+/// Builds the package and the page and runs `pkg/test/run.mjs` and `pkg/test/demo.mjs`.
+pub fn run(workspace: &Workspace, toolchain: &Toolchain) -> Result<Counts> {
+    web::build(workspace, toolchain)?;
+    web::check_types(workspace, "test")?;
+    let chromium = browser::chromium().context("Chromium is not on PATH")?;
+    let model = model::fetch(model::DEFAULT)?;
+    let mut package = script(workspace, "test/run.mjs", &chromium);
+    let mut counts =
+        Counts::of_command(package.arg(model.parent().context("a model without a folder")?))?;
+
+    let (listener, mounts) = demo::open(workspace, None)?;
+    let url = format!("http://localhost:{}/", listener.local_addr()?.port());
+    // Ends with the process.
+    thread::spawn(move || serve::serve(&listener, mounts));
+    let screenshots = workspace.target.join("screenshots");
+    let mut page = script(workspace, "test/demo.mjs", &chromium);
+    counts.add(&Counts::of_command(page.arg(url).arg(&screenshots))?);
+    println!("screenshots of the page: {}", screenshots.display());
+    Ok(counts)
+}
+
+fn script(workspace: &Workspace, path: &str, chromium: &Path) -> Command {
+    let mut node = Command::new("node");
+    node.current_dir(web::folder(workspace))
+        .arg(path)
+        .arg(chromium);
+    node
+}

@@ -1,0 +1,81 @@
+/** A streamed completion. */
+
+import { orAborted } from "./abort.js";
+import { EngineError, type ErrorData, fromData } from "./errors.js";
+import type { Host } from "./host.js";
+
+const DATA = "data: ";
+
+/** Server-sent events, one at a time. */
+export class Events {
+  /** `onFault` is shown the error object of a stream that fails. */
+  constructor(
+    private readonly host: Host,
+    private readonly stream: number,
+    private readonly signal: AbortSignal,
+    private readonly onFault: (json: string) => void,
+  ) {
+    signal.addEventListener("abort", this.close, { once: true });
+  }
+
+  /** The next, as it goes over the wire; undefined after the last. Rejects with the signal's reason once that is raised. */
+  async next(): Promise<string | undefined> {
+    const event = await orAborted(this.host.next(this.stream), this.signal);
+    if (event === undefined) this.signal.removeEventListener("abort", this.close);
+    else if (event.startsWith(`${DATA}{"error":`)) this.onFault(event.slice(DATA.length));
+    return event;
+  }
+
+  /** Cancels the request. */
+  readonly close = (): void => {
+    this.signal.removeEventListener("abort", this.close);
+    this.host.close(this.stream).catch(() => {});
+  };
+
+  /** As the body of a response. Nothing is generated faster than it is read. */
+  toReadable(): ReadableStream<Uint8Array<ArrayBuffer>> {
+    const encoder = new TextEncoder();
+    return new ReadableStream(
+      {
+        pull: async (controller) => {
+          const event = await this.next();
+          if (event === undefined) controller.close();
+          else controller.enqueue(encoder.encode(event));
+        },
+        cancel: this.close,
+      },
+      { highWaterMark: 0 },
+    );
+  }
+}
+
+/**
+ * The chunks of a completion, to be iterated once. The request keeps its turn until it has ended or iteration is broken out of: a
+ * stream that nobody reads keeps other requests waiting.
+ */
+export class CompletionStream<Chunk> implements AsyncIterable<Chunk> {
+  private taken = false;
+
+  constructor(private readonly events: Events) {}
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Chunk, void, undefined> {
+    if (this.taken) throw new EngineError("invalid_request", "a stream can be iterated once");
+    this.taken = true;
+    try {
+      for (let event = await this.events.next(); event !== undefined; event = await this.events.next()) {
+        const data = event.slice(DATA.length, -2);
+        if (data === "[DONE]") continue;
+        const value = JSON.parse(data) as Chunk | { error: ErrorData };
+        if (typeof value === "object" && value !== null && "error" in value) throw fromData(value.error);
+        yield value as Chunk;
+      }
+    } finally {
+      this.events.close();
+    }
+  }
+
+  /** Cancels the request without iterating. */
+  cancel(): void {
+    this.events.close();
+  }
+}

@@ -1,0 +1,359 @@
+// The tests of the package, in the page. Each is a function that throws; run.mjs calls them one by one.
+
+import { clearCache, createEngine, EngineError, listCached } from "/pkg/dist/index.js";
+import { OpenAI, openAiClient, withAiSdk } from "/clients.js";
+import { all, equal, failure, ok } from "./check.js";
+
+const TINY = "/data/tiny.gguf";
+const NGRAM = { method: "ngram", num_speculative_tokens: 4, prompt_lookup_min: 1, prompt_lookup_max: 3, adaptive: false };
+const QUESTION = [{ role: "user", content: "What is 7?" }];
+
+/** Runs with an engine on TINY, and unloads it. */
+async function withTiny(options, test) {
+  const engine = await createEngine({ model: TINY, ...options });
+  try {
+    await test(engine);
+  } finally {
+    await engine.unload();
+  }
+}
+
+const chat = (more) => ({ messages: QUESTION, max_tokens: 12, temperature: 0, ...more });
+
+async function streamingEqualsWhole(engine) {
+  const whole = await engine.chat.completions.create(chat());
+  const chunks = await all(await engine.chat.completions.create(chat({ stream: true, stream_options: { include_usage: true } })));
+  const text = chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join("");
+  equal(text, whole.choices[0].message.content, "text");
+  const last = chunks.at(-1);
+  equal(last.choices, [], "the last chunk's choices");
+  equal(last.usage.completion_tokens, whole.usage.completion_tokens, "usage");
+  const { finish_reason } = chunks.at(-2).choices[0];
+  equal(finish_reason, whole.choices[0].finish_reason, "finish reason");
+}
+
+async function golden(engine, { id, prompt_ids, output_ids }) {
+  const wanted = output_ids.slice(0, 24);
+  const answer = await engine.completions.create({
+    prompt: prompt_ids, max_tokens: wanted.length, temperature: 0, return_token_ids: true,
+  });
+  equal(answer.choices[0].token_ids, wanted, id);
+}
+
+export const cases = {
+  "in a worker, streaming says what the whole says": () => withTiny({}, streamingEqualsWhole),
+
+  "in this thread, streaming says what the whole says": () => withTiny({ worker: false }, streamingEqualsWhole),
+
+  "speculation changes no token, greedy or sampled, and reports itself": async () => {
+    await withTiny({ speculativeConfig: NGRAM, perRequestSpecDecodeMetrics: "summary" }, async (engine) => {
+      equal((await engine.info()).speculation, { active: true, method: "ngram", reason: null }, "speculation");
+      for (const temperature of [0, 0.9]) {
+        const request = { prompt: "the cat the cat the", max_tokens: 30, temperature, seed: 7, return_token_ids: true };
+        const on = await engine.completions.create(request);
+        const off = await engine.completions.create({ ...request, speculative_config: null });
+        equal(on.choices[0].token_ids, off.choices[0].token_ids, `tokens at ${temperature}`);
+        const metrics = on.metrics.speculative_decoding;
+        const steps = metrics.acceptance_histogram.reduce((sum, count) => sum + count, 0);
+        equal(steps, metrics.num_spec_steps, "the histogram's sum");
+        equal(off.metrics.speculative_decoding, null, "metrics without speculation");
+      }
+    });
+  },
+
+  "an abort rejects with its reason, and the next answer is a fresh engine's": () => withTiny({}, async (engine) => {
+    const before = await engine.chat.completions.create(chat());
+    const aborted = AbortSignal.abort(new Error("mine"));
+    const early = await failure(engine.chat.completions.create(chat(), { signal: aborted }), "aborted before");
+    equal(early.message, "mine", "reason");
+
+    const controller = new AbortController();
+    const stream = await engine.chat.completions.create(chat({ stream: true, max_tokens: 40, ignore_eos: true }), { signal: controller.signal });
+    let chunks = 0;
+    const late = await failure((async () => {
+      for await (const _ of stream) if (++chunks === 3) controller.abort();
+    })(), "aborted in its midst");
+    equal([late.name, chunks], ["AbortError", 3], "abort");
+
+    const waiting = new AbortController();
+    const first = engine.chat.completions.create(chat());
+    const second = engine.chat.completions.create(chat(), { signal: waiting.signal });
+    waiting.abort();
+    equal((await failure(second, "aborted while waiting")).name, "AbortError", "waiting");
+    equal((await first).choices[0].message, before.choices[0].message, "the answer beside it");
+    equal((await engine.chat.completions.create(chat())).choices[0].message, before.choices[0].message, "the answer after");
+    equal((await engine.metrics()).num_requests_running, 0, "nothing runs");
+  }),
+
+  "breaking out of a stream cancels it": () => withTiny({}, async (engine) => {
+    for await (const _ of await engine.chat.completions.create(chat({ stream: true, max_tokens: 40 }))) break;
+    await engine.chat.completions.create(chat());
+    const { requests } = await engine.metrics();
+    equal([requests.abort, requests.error], [1, 0], "requests");
+  }),
+
+  "calls queue in order": () => withTiny({}, async (engine) => {
+    const done = [];
+    const calls = [5, 1, 3].map((tokens, i) =>
+      engine.completions.create({ prompt: "the", max_tokens: tokens }).then(() => done.push(i)));
+    await Promise.all(calls);
+    equal(done, [0, 1, 2], "order");
+  }),
+
+  "errors have codes and name the field": () => withTiny({}, async (engine) => {
+    const refused = await failure(engine.chat.completions.create(chat({ temperature: 9 })), "temperature 9");
+    ok(refused instanceof EngineError, "an EngineError");
+    equal([refused.code, refused.param], ["invalid_request", "temperature"], "code and param");
+    const other = await failure(engine.chat.completions.create(chat({ model: "gpt" })), "another model");
+    equal([other.code, other.param], ["model_not_found", "model"], "code and param");
+    const option = await failure(createEngine({ model: TINY, contextLenght: 5 }), "a misspelt option");
+    equal([option.code, option.param], ["invalid_request", "contextLenght"], "code and param");
+    const draft = await failure(createEngine({ model: TINY, draftModel: TINY }), "a draft model");
+    equal([draft.code, draft.param], ["invalid_request", "draftModel"], "code and param");
+    const config = await failure(createEngine({ model: TINY, speculativeConfig: { method: "magic" } }), "no such method");
+    equal(config.param, "speculative_config.method", "param");
+  }),
+
+  "fetch answers as a server does": () => withTiny({}, async ({ fetch }) => {
+    const url = "http://foretoken.local/v1";
+    const post = (path, body, more) =>
+      fetch(url + path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), ...more });
+    const whole = await post("/chat/completions", chat());
+    equal([whole.status, whole.headers.get("content-type")], [200, "application/json"], "reply");
+    const { choices } = await whole.json();
+
+    const streamed = await post("/chat/completions", chat({ stream: true }));
+    equal(streamed.headers.get("content-type"), "text/event-stream", "content type");
+    const events = (await streamed.text()).split("\n\n");
+    equal(events.splice(-2), ["data: [DONE]", ""], "the end");
+    const parts = events.map((event) => JSON.parse(event.slice("data: ".length)).choices[0].delta.content);
+    equal(parts.join(""), choices[0].message.content, "text");
+
+    const models = await (await fetch(`${url}/models`)).json();
+    equal(models.data.map((model) => model.id), ["tiny"], "models");
+    equal((await fetch(`${url}/models/other`)).status, 404, "another model");
+    const bad = await post("/chat/completions", { messages: [] });
+    equal([bad.status, (await bad.json()).error.param], [400, "messages"], "a bad request");
+    equal((await post("/embeddings", {})).status, 404, "no such path");
+    equal((await fetch(`${url}/chat/completions`)).headers.get("allow"), "POST", "allow");
+    ok((await (await fetch("http://foretoken.local/metrics")).text()).includes("vllm:generation_tokens_total"), "metrics");
+
+    const controller = new AbortController();
+    const cut = await post("/chat/completions", chat({ stream: true, ignore_eos: true, max_tokens: 40 }), { signal: controller.signal });
+    const reader = cut.body.getReader();
+    await reader.read();
+    controller.abort();
+    equal((await failure(reader.read(), "an aborted body")).name, "AbortError", "abort");
+    equal((await post("/chat/completions", chat())).status, 200, "after an abort");
+  }),
+
+  "OpenAI's client runs on fetch unchanged": () =>
+    withTiny({ speculativeConfig: NGRAM, perRequestSpecDecodeMetrics: "summary" }, async (engine) => {
+      const client = openAiClient(engine.fetch);
+      const request = chat({ model: "tiny" });
+      const whole = await client.chat.completions.create(request);
+      const ours = await engine.chat.completions.create(request);
+      equal(whole.choices, ours.choices, "choices");
+      ok(whole.metrics.speculative_decoding.num_spec_tokens === 4, "metrics reach the caller");
+
+      const chunks = await all(await client.chat.completions.create({ ...request, stream: true, stream_options: { include_usage: true } }));
+      equal(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join(""), whole.choices[0].message.content, "text");
+      equal(chunks.at(-1).usage.completion_tokens, whole.usage.completion_tokens, "usage");
+      ok(chunks.at(-1).metrics.speculative_decoding !== undefined, "metrics of a stream");
+
+      const helper = client.chat.completions.stream(request);
+      equal((await helper.finalChatCompletion()).choices[0].message.content, whole.choices[0].message.content, "the stream helper");
+      const text = await client.completions.create({ model: "tiny", prompt: "the cat", max_tokens: 4, temperature: 0 });
+      equal(text.usage.completion_tokens, 4, "a text completion");
+      equal((await all(await client.models.list())).map((model) => model.id), ["tiny"], "models");
+
+      const refused = await failure(client.chat.completions.create({ ...request, temperature: 9 }), "temperature 9");
+      ok(refused instanceof OpenAI.BadRequestError, `a BadRequestError, not ${refused}`);
+      equal([refused.status, refused.code, refused.param], [400, "invalid_request", "temperature"], "error");
+      ok((await failure(client.chat.completions.create({ ...request, model: "gpt" }), "another model")) instanceof OpenAI.NotFoundError, "404");
+
+      const controller = new AbortController();
+      const long = await client.chat.completions.create({ ...request, stream: true, max_tokens: 40, ignore_eos: true }, { signal: controller.signal });
+      let seen = 0;
+      for await (const _ of long) if (++seen === 2) controller.abort();
+      equal(seen, 2, "chunks before the abort");
+      equal((await client.chat.completions.create(request)).choices, whole.choices, "after an abort");
+    }),
+
+  "Vercel's SDK runs on fetch unchanged": () => withTiny({}, async (engine) => {
+    const prompt = QUESTION[0].content;
+    const { whole, streamed } = await withAiSdk(engine.fetch, prompt, 12);
+    const ours = await engine.chat.completions.create(chat());
+    const expected = {
+      text: ours.choices[0].message.content, finish: ours.choices[0].finish_reason, tokens: ours.usage.completion_tokens,
+    };
+    equal(whole, expected, "whole");
+    equal(streamed, expected, "streamed");
+  }),
+
+  "the package runs from another origin": async () => {
+    const cdn = new URL(location.href).searchParams.get("cdn");
+    const there = await import(`${cdn}/pkg/dist/index.js`);
+    const engine = await there.createEngine({ model: TINY });
+    try {
+      await streamingEqualsWhole(engine);
+    } finally {
+      await engine.unload();
+    }
+  },
+
+  "tokenize, info and models tell what is loaded": () => withTiny({ model: { url: TINY, name: "mine" } }, async (engine) => {
+    const tokens = await engine.tokenize("the cat");
+    equal((await engine.detokenize(tokens)).join("").trimStart(), "the cat", "tokens and back");
+    const info = await engine.info();
+    equal([info.model, info.contextLength, info.integrity], ["mine", 64, "unverified"], "info");
+    ok(["holds", "holds_padded"].includes(info.rowInvariance), `row invariance ${info.rowInvariance}`);
+    ok(info.deviceBytes > 0 && info.wasmBytes > 0, "bytes");
+    equal((await engine.models.list()).data[0].id, "mine", "models");
+  }),
+
+  "a File, a Blob and a file of the private file system load": async () => {
+    const bytes = await (await fetch(TINY)).arrayBuffer();
+    const root = await navigator.storage.getDirectory();
+    const handle = await root.getFileHandle("mine.gguf", { create: true });
+    const writable = await handle.createWritable();
+    await writable.write(bytes);
+    await writable.close();
+    for (const [model, name] of [[new File([bytes], "a.gguf"), "a"], [new Blob([bytes]), "model"], [handle, "mine"]]) {
+      await withTiny({ model }, async (engine) => equal((await engine.info()).model, name, "name"));
+    }
+  },
+
+  "unloading rejects what is in flight, and what follows": async () => {
+    const engine = await createEngine({ model: TINY });
+    const flying = failure(engine.chat.completions.create(chat({ max_tokens: 40 })), "in flight");
+    await engine.unload();
+    equal((await flying).code, "disposed", "in flight");
+    equal((await failure(engine.info(), "after")).code, "disposed", "after");
+    await engine.unload();
+  },
+
+  "a lost worker rejects what is in flight; the next request loads anew from the cache, once": async () => {
+    const workers = [];
+    const RealWorker = globalThis.Worker;
+    globalThis.Worker = class extends RealWorker {
+      constructor(...args) {
+        super(...args);
+        workers.push(this);
+      }
+    };
+    try {
+      await withTiny({}, async (engine) => {
+        const before = await engine.chat.completions.create(chat());
+        const flying = failure(engine.chat.completions.create(chat({ max_tokens: 40, ignore_eos: true })), "in flight");
+        workers[0].terminate();
+        equal((await flying).code, "worker_lost", "in flight");
+        for (let i = 0; i < 2; i++) {
+          equal((await engine.chat.completions.create(chat())).choices[0].message, before.choices[0].message, "the answer after");
+        }
+        equal(workers.length, 2, "workers");
+      });
+    } finally {
+      globalThis.Worker = RealWorker;
+    }
+  },
+
+  "loading can be aborted": async () => {
+    const controller = new AbortController();
+    const loading = createEngine({ model: TINY, signal: controller.signal, onProgress: () => controller.abort() });
+    equal((await failure(loading, "an aborted load")).name, "AbortError", "abort");
+  },
+
+  "a download is cached, listed and cleared": async () => {
+    await clearCache();
+    const phases = new Set();
+    await withTiny({ onProgress: ({ phase }) => phases.add(phase) }, async () => {});
+    equal([...phases], ["download", "upload", "compile"], "phases");
+    const [model, ...more] = await listCached();
+    equal([model.name, model.complete, more.length], ["tiny", true, 0], "cached");
+    phases.clear();
+    await withTiny({ onProgress: ({ phase }) => phases.add(phase) }, async () => {});
+    equal([...phases], ["upload", "compile"], "phases of a second load");
+    await clearCache(TINY);
+    equal(await listCached(), [], "after clearing");
+    await withTiny({ cache: "none" }, streamingEqualsWhole);
+    equal(await listCached(), [], 'with cache: "none"');
+  },
+
+  "a cut download resumes, in a worker": async () => {
+    await clearCache();
+    const url = `${TINY}?cut=60000`;
+    const cut = await failure(createEngine({ model: url }), "a cut download");
+    equal(cut.code, "network", `code of: ${cut.message}`);
+    const [partial] = await listCached();
+    equal([partial.complete, partial.size], [false, 60000], "what was kept");
+    let first;
+    await withTiny({ model: url, onProgress: ({ phase, loaded }) => phase === "download" && (first ??= loaded) }, streamingEqualsWhole);
+    ok(first > 60000, `the first progress of the second download is at ${first}`);
+  },
+
+  "what is not the file leaves nothing behind": async () => {
+    await clearCache();
+    const page = await failure(createEngine({ model: `${TINY}?html` }), "an HTML page");
+    equal(page.code, "integrity", `code of: ${page.message}`);
+    const hash = await failure(createEngine({ model: { url: TINY, sha256: "0".repeat(64) } }), "a wrong hash");
+    equal(hash.code, "integrity", `code of: ${hash.message}`);
+    const missing = await failure(createEngine({ model: "/data/absent.gguf" }), "a missing file");
+    equal(missing.code, "model_not_found", `code of: ${missing.message}`);
+    const other = await failure(createEngine({ model: "/pkg/package.json" }), "another kind of file");
+    equal(other.code, "corrupt_weights", `code of: ${other.message}`);
+    equal(await listCached(), [], "kept");
+  },
+
+  "a known hash is checked": async () => {
+    await clearCache();
+    const digest = await crypto.subtle.digest("SHA-256", await (await fetch(TINY)).arrayBuffer());
+    const sha256 = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+    for (const worker of [true, false, true]) {
+      await withTiny({ model: { url: TINY, sha256 }, worker }, async (engine) => {
+        equal((await engine.info()).integrity, "verified", "integrity");
+      });
+    }
+  },
+
+  "a server without ranges will do": async () => {
+    await clearCache();
+    await withTiny({ model: `${TINY}?noranges` }, streamingEqualsWhole);
+    await withTiny({ model: `${TINY}?noranges`, cache: "none" }, streamingEqualsWhole);
+  },
+
+  "without WebGPU nothing is downloaded": async () => {
+    await clearCache();
+    const gpu = Object.getOwnPropertyDescriptor(Navigator.prototype, "gpu");
+    delete Navigator.prototype.gpu;
+    try {
+      const error = await failure(createEngine({ model: TINY, worker: false }), "no WebGPU");
+      equal(error.code, "webgpu_unavailable", `code of: ${error.message}`);
+    } finally {
+      Object.defineProperty(Navigator.prototype, "gpu", gpu);
+    }
+    equal(await listCached(), [], "downloaded");
+  },
+
+  "SmolLM2 answers as transformers does, drafting or not": async () => {
+    const goldens = await (await fetch("/golden/smollm2-135m.json")).json();
+    const pick = (id) => goldens.cases.find((found) => found.id === id);
+    const engine = await createEngine({ model: "/models/smollm2-135m.gguf", speculativeConfig: NGRAM, perRequestSpecDecodeMetrics: "summary" });
+    try {
+      const question = pick("chat_qa_capital");
+      const answer = await engine.chat.completions.create({
+        messages: [{ role: "user", content: question.user }], temperature: 0, max_tokens: 24, return_token_ids: true,
+      });
+      equal(answer.prompt_token_ids, question.prompt_ids, "the prompt");
+      equal(answer.choices[0].token_ids, question.output_ids, question.id);
+      const fruits = pick("raw_list_fruits");
+      await golden(engine, fruits);
+      const plain = await engine.completions.create({
+        prompt: fruits.prompt_ids, temperature: 0, max_tokens: 24, return_token_ids: true, speculative_config: null,
+      });
+      equal(plain.choices[0].token_ids, fruits.output_ids.slice(0, 24), "without drafts");
+    } finally {
+      await engine.unload();
+    }
+  },
+};
