@@ -51,7 +51,7 @@ impl Device {
         to_js(&self.describe())
     }
 
-    /// Loads a GGUF file. `options` is JSON ([`options`]); `progress` is called with a phase (`upload`, `compile`, `tune`), how
+    /// Loads a GGUF file. `options` is JSON (see `options` below); `progress` is called with a phase (`upload`, `compile`, `tune`), how
     /// much of it is done, and how much there is (0: not counted). The device is used up, whatever comes of it.
     pub async fn load(
         self,
