@@ -62,7 +62,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "tint",
         proves: "every shader of every tier compiles in Tint, Chrome's shader compiler",
-        budget_minutes: 5,
+        budget_minutes: 8,
         run: |context| tint::run(context.workspace),
     },
     Suite {
