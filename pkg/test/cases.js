@@ -163,8 +163,8 @@ export const cases = {
       equal(chunks.at(-1).usage.completion_tokens, whole.usage.completion_tokens, "usage");
       ok(chunks.at(-1).metrics.speculative_decoding !== undefined, "metrics of a stream");
 
-      const helper = client.chat.completions.stream(request);
-      equal((await helper.finalChatCompletion()).choices[0].message.content, whole.choices[0].message.content, "the stream helper");
+      const streaming = client.chat.completions.stream(request);
+      equal((await streaming.finalChatCompletion()).choices[0].message.content, whole.choices[0].message.content, "their stream");
       const text = await client.completions.create({ model: "tiny", prompt: "the cat", max_tokens: 4, temperature: 0 });
       equal(text.usage.completion_tokens, 4, "a text completion");
       equal((await all(await client.models.list())).map((model) => model.id), ["tiny"], "models");
