@@ -1,12 +1,12 @@
-/** The engine in this thread: the one file that calls wasm. */
+/** The engine in this thread. */
 
-import init, { Cancel, check, Device, type Engine, onPanic, type Reply, Sha256 } from "../wasm/foretoken.js";
-import { Cache } from "./cache.js";
-import { cached, download, type Downloading } from "./download.js";
-import { EngineError, toError } from "./errors.js";
+import init, { Cancel, Device, type Engine, onPanic, type Reply } from "../wasm/foretoken.js";
+import { adapterName } from "./adapter.js";
+import { EngineError } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
-import type { FileConfig, LoadConfig, LoadProgress } from "./options.js";
-import { BlobRanges, type ByteRanges, HttpRanges, Remembering, request } from "./sources.js";
+import { abortable, open } from "./open.js";
+import type { LoadConfig, LoadProgress } from "./options.js";
+import { Remembering } from "./sources.js";
 import type { EngineInfo, EngineMetrics } from "./types.js";
 
 /** All engines of a thread share one instance. */
@@ -48,7 +48,22 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   const streams = new Map<number, Stream>();
   /** Requests without a reply yet, and what ends them. */
   const working = new Map<Promise<unknown>, Cancel>();
-  panicWatchers.add(onLost);
+  /** Rejects the calls that are pending. */
+  const pending = new Set<(error: EngineError) => void>();
+  panicWatchers.add(lose);
+
+  function lose(error: EngineError): void {
+    for (const reject of pending) reject(error);
+    onLost(error);
+  }
+
+  /** A call of wasm; after a panic it rejects, where it would never settle. */
+  function guarded<T>(call: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      pending.add(reject);
+      call.then(resolve, reject).finally(() => pending.delete(reject));
+    });
+  }
 
   function loaded(): Engine {
     if (panicked !== undefined) throw panicked;
@@ -59,12 +74,9 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   /** In the order that fails earliest: the device, the file's header, its bytes. */
   async function load(config: LoadConfig, onProgress: (progress: LoadProgress) => void, signal: AbortSignal): Promise<void> {
     if (panicked !== undefined) throw panicked;
-    if (!("gpu" in navigator)) {
-      const why = globalThis.isSecureContext ? "this browser has no WebGPU" : "WebGPU needs a secure page: https, or localhost";
-      throw new EngineError("webgpu_unavailable", `${why}; Chrome, Edge, Safari 26 and Firefox 141 have it`);
-    }
+    const name = await adapterName();
     memory = await start(config.wasmUrl);
-    const device = await Device.open(config.tier);
+    const device = await Device.open(name, config.tier, JSON.stringify(config.engine));
     const report = (phase: LoadProgress["phase"], loaded: number, total: number) =>
       onProgress({ phase, loaded, total, file: config.file.name });
     const opened = await open(config.file, config.cache, report, signal).catch((error: unknown) => {
@@ -73,7 +85,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     });
     const source = new Remembering(abortable(opened.ranges, signal));
     try {
-      engine = await device.load(source, JSON.stringify(config.engine), report);
+      engine = await guarded(device.load(source, report));
     } catch (error) {
       throw source.failure ?? error;
     }
@@ -85,7 +97,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     const abort = () => cancel.cancel();
     if (signal.aborted) abort();
     signal.addEventListener("abort", abort, { once: true });
-    const replying = loaded().request(method, path, body, cancel);
+    const replying = guarded(loaded().request(method, path, body, cancel));
     working.set(replying, cancel);
     const reply = await replying;
     working.delete(replying);
@@ -107,7 +119,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     if (stream === undefined) return undefined;
     // One at a time, whatever the caller does.
     await stream.pending;
-    stream.pending = stream.reply.next();
+    stream.pending = guarded(stream.reply.next());
     const event = await stream.pending;
     stream.pending = undefined;
     if (event === undefined && streams.delete(id)) free(stream);
@@ -120,7 +132,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     streams.delete(id);
     stream.cancel.cancel();
     // What is at work ends before its next pass; then nothing uses the reply any more.
-    await (stream.pending ?? stream.reply.next());
+    await (stream.pending ?? guarded(stream.reply.next()));
     free(stream);
   }
 
@@ -130,7 +142,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   }
 
   async function unload(): Promise<void> {
-    panicWatchers.delete(onLost);
+    panicWatchers.delete(lose);
     if (panicked !== undefined) return;
     for (const cancel of working.values()) cancel.cancel();
     await Promise.allSettled(working.keys());
@@ -153,72 +165,5 @@ export function localHost(onLost: (error: EngineError) => void): Host {
       integrity: verified ? "verified" : "unverified",
       wasmBytes: memory.buffer.byteLength,
     }),
-  };
-}
-
-/** Opens a model file for reading, fetching it where it must be fetched. */
-async function open(
-  file: FileConfig, where: "opfs" | "none", onProgress: Downloading["onProgress"], signal: AbortSignal,
-): Promise<{ ranges: ByteRanges; isVerified: boolean }> {
-  if (file.kind === "blob") return { ranges: new BlobRanges(file.name, file.blob), isVerified: false };
-  if (file.kind === "handle") return { ranges: new BlobRanges(file.name, await file.handle.getFile()), isVerified: false };
-  const doing: Downloading = { onProgress, signal, newHash: () => new Sha256() };
-  const cache = where === "opfs" ? await Cache.open() : undefined;
-  if (cache !== undefined) {
-    const found = await cached(cache, file, doing);
-    if (found !== undefined) return { ranges: new BlobRanges(file.name, found.file), isVerified: found.verified };
-  }
-  const remote = await HttpRanges.open(file.url, file.name, file.headers, signal);
-  if (remote !== undefined) await checkHeader(remote);
-  if (cache !== undefined) {
-    const { file: stored, verified } = await download(cache, file, doing);
-    return { ranges: new BlobRanges(file.name, stored), isVerified: verified };
-  }
-  if (remote !== undefined && file.sha256 === undefined) return { ranges: remote, isVerified: false };
-  return { ranges: new BlobRanges(file.name, await whole(file.url, file.headers, file.sha256, doing)), isVerified: file.sha256 !== undefined };
-}
-
-/** Refuses a file that this build cannot load before its bytes are fetched. */
-async function checkHeader(remote: HttpRanges): Promise<void> {
-  const source = new Remembering(remote);
-  try {
-    await check(source);
-  } catch (error) {
-    throw source.failure ?? toError(error);
-  }
-}
-
-/** All of a file, where it can be neither cached nor read in parts. */
-async function whole(url: string, headers: Record<string, string>, sha256: string | undefined, doing: Downloading): Promise<Blob> {
-  const response = await request(url, { headers, signal: doing.signal });
-  const total = Number(response.headers.get("Content-Length") ?? 0);
-  const hash = doing.newHash();
-  let loaded = 0;
-  const counted = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
-      hash.update(chunk);
-      loaded += chunk.length;
-      doing.onProgress("download", loaded, total);
-      controller.enqueue(chunk);
-    },
-  });
-  const blob = await new Response(response.body!.pipeThrough(counted)).blob();
-  const found = hash.hex();
-  hash.free();
-  if (sha256 !== undefined && found !== sha256) {
-    throw new EngineError("integrity", `${url}: its SHA-256 is ${found}, not ${sha256}`);
-  }
-  return blob;
-}
-
-/** The same file, whose reads an abort ends: a load has no other place to stop at. */
-function abortable(file: ByteRanges, signal: AbortSignal): ByteRanges {
-  return {
-    name: file.name,
-    size: file.size,
-    read(offset, length) {
-      signal.throwIfAborted();
-      return file.read(offset, length);
-    },
   };
 }

@@ -110,6 +110,8 @@ export const cases = {
     equal([option.code, option.param], ["invalid_request", "contextLenght"], "code and param");
     const draft = await failure(createEngine({ model: TINY, draftModel: TINY }), "a draft model");
     equal([draft.code, draft.param], ["invalid_request", "draftModel"], "code and param");
+    const bad = await failure(createEngine({ model: "/data/absent.gguf", contextLength: 0 }), "no context");
+    equal([bad.code, bad.param], ["invalid_request", "contextLength"], "before the file is asked for");
     const config = await failure(createEngine({ model: TINY, speculativeConfig: { method: "magic" } }), "no such method");
     equal(config.param, "speculative_config.method", "param");
   }),
@@ -161,8 +163,8 @@ export const cases = {
       equal(chunks.at(-1).usage.completion_tokens, whole.usage.completion_tokens, "usage");
       ok(chunks.at(-1).metrics.speculative_decoding !== undefined, "metrics of a stream");
 
-      const accumulated = client.chat.completions.stream(request);
-      equal((await accumulated.finalChatCompletion()).choices[0].message.content, whole.choices[0].message.content, "the accumulated stream");
+      const streaming = client.chat.completions.stream(request);
+      equal((await streaming.finalChatCompletion()).choices[0].message.content, whole.choices[0].message.content, "their stream");
       const text = await client.completions.create({ model: "tiny", prompt: "the cat", max_tokens: 4, temperature: 0 });
       equal(text.usage.completion_tokens, 4, "a text completion");
       equal((await all(await client.models.list())).map((model) => model.id), ["tiny"], "models");
@@ -208,6 +210,7 @@ export const cases = {
     const info = await engine.info();
     equal([info.model, info.contextLength, info.integrity], ["mine", 64, "unverified"], "info");
     ok(["holds", "holds_padded"].includes(info.rowInvariance), `row invariance ${info.rowInvariance}`);
+    ok(info.adapter.name !== "", "the adapter has a name");
     ok(info.deviceBytes > 0 && info.wasmBytes > 0, "bytes");
     equal((await engine.models.list()).data[0].id, "mine", "models");
   }),
@@ -258,6 +261,30 @@ export const cases = {
     }
   },
 
+  "a lost device rejects what is in flight; the next request loads anew": async () => {
+    const devices = [];
+    const { requestDevice } = GPUAdapter.prototype;
+    GPUAdapter.prototype.requestDevice = async function (...args) {
+      const device = await requestDevice.apply(this, args);
+      devices.push(device);
+      return device;
+    };
+    try {
+      await withTiny({ worker: false }, async (engine) => {
+        const before = await engine.chat.completions.create(chat());
+        const stream = await engine.chat.completions.create(chat({ stream: true, max_tokens: 40, ignore_eos: true }));
+        const error = await failure((async () => {
+          for await (const _ of stream) devices[0].destroy();
+        })(), "in flight");
+        equal(error.code, "device_lost", `code of: ${error.message}`);
+        equal((await engine.chat.completions.create(chat())).choices[0].message, before.choices[0].message, "the answer after");
+        equal(devices.length, 2, "devices");
+      });
+    } finally {
+      GPUAdapter.prototype.requestDevice = requestDevice;
+    }
+  },
+
   "loading can be aborted": async () => {
     const controller = new AbortController();
     const loading = createEngine({ model: TINY, signal: controller.signal, onProgress: () => controller.abort() });
@@ -290,6 +317,41 @@ export const cases = {
     let first;
     await withTiny({ model: url, onProgress: ({ phase, loaded }) => phase === "download" && (first ??= loaded) }, streamingEqualsWhole);
     ok(first > 60000, `the first progress of the second download is at ${first}`);
+  },
+
+  "two engines on a page share one download and do not mix": async () => {
+    await clearCache();
+    const phases = [[], []];
+    const engines = await Promise.all(phases.map((seen) =>
+      createEngine({ model: TINY, onProgress: ({ phase }) => seen.push(phase) })));
+    equal(phases.filter((seen) => seen.includes("download")).length, 1, "downloads");
+    const answers = await Promise.all(engines.map((engine) => engine.chat.completions.create(chat())));
+    equal(answers[0].choices[0].message, answers[1].choices[0].message, "answers");
+    await Promise.all(engines.map((engine) => engine.unload()));
+  },
+
+  "a full store is told before the bytes, with what there is": async () => {
+    await clearCache();
+    const { estimate } = StorageManager.prototype;
+    StorageManager.prototype.estimate = async () => ({ quota: 1000, usage: 900 });
+    try {
+      const error = await failure(createEngine({ model: TINY, worker: false }), "a full store");
+      equal(error.code, "quota_exceeded", `code of: ${error.message}`);
+    } finally {
+      StorageManager.prototype.estimate = estimate;
+    }
+    equal(await listCached(), [], "kept");
+  },
+
+  "loading again and again does not grow the wasm memory": async () => {
+    const sizes = [];
+    for (let i = 0; i < 5; i++) {
+      await withTiny({ worker: false }, async (engine) => {
+        await engine.chat.completions.create(chat());
+        sizes.push((await engine.info()).wasmBytes);
+      });
+    }
+    equal(sizes.at(-1), sizes[1], `wasm bytes ${sizes}`);
   },
 
   "what is not the file leaves nothing behind": async () => {
@@ -331,6 +393,14 @@ export const cases = {
       equal(error.code, "webgpu_unavailable", `code of: ${error.message}`);
     } finally {
       Object.defineProperty(Navigator.prototype, "gpu", gpu);
+    }
+    const { requestAdapter } = GPU.prototype;
+    GPU.prototype.requestAdapter = async () => null;
+    try {
+      const error = await failure(createEngine({ model: TINY, worker: false }), "no adapter");
+      equal(error.code, "webgpu_unavailable", `code of: ${error.message}`);
+    } finally {
+      GPU.prototype.requestAdapter = requestAdapter;
     }
     equal(await listCached(), [], "downloaded");
   },

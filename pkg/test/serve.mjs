@@ -7,9 +7,9 @@ import { extname, join, normalize } from "node:path";
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".wasm": "application/wasm", ".json": "application/json" };
 
 /**
- * Serves `roots`, from the first part of a path to a folder, and `scripts`, from whole paths to JavaScript. Query parameters make it misbehave: `?cut=N` ends the connection after N
- * bytes, once per file; `?html` gives a page with status 200; `?noranges` ignores ranges. `policy` is the content security policy of
- * pages and scripts.
+ * Serves `roots`, from the first part of a path to a folder, and `scripts`, from whole paths to JavaScript. `policy` is the content security
+ * policy of pages and scripts. Query parameters make it misbehave: `?cut=N` ends the connection after N bytes, once per file; `?html` gives
+ * a page with status 200; `?noranges` ignores ranges.
  */
 export function serve(roots, scripts = {}, policy = "") {
   const cuts = new Set();

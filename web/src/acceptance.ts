@@ -30,9 +30,10 @@ export function showStep(tokens: TokenProvenance[]): void {
 
 export function showHistogram(speculation: SpeculativeDecoding | null | undefined): void {
   const table = element("histogram", HTMLTableElement);
-  table.hidden = speculation == null;
-  if (speculation == null) {
-    paragraph("acceptance-status").textContent = "No speculation in the last answer.";
+  table.hidden = speculation == null || speculation.num_spec_steps === 0;
+  if (speculation == null || speculation.num_spec_steps === 0) {
+    const why = speculation == null ? "Speculation was off." : "Nothing in the text so far came before, so nothing was drafted.";
+    paragraph("acceptance-status").textContent = why;
     return;
   }
   const { num_accepted_draft_tokens: accepted, num_draft_tokens: drafted, mean_acceptance_length: mean } = speculation;

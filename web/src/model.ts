@@ -35,7 +35,7 @@ export function initModel(onEngine: (engine: Engine) => void): void {
       });
       engine = loaded;
       const { model: name, adapter, contextLength } = await loaded.info();
-      say(`${name} on ${adapter.name || "this GPU"}${adapter.software ? ", which computes on the CPU" : ""}; context of ${contextLength} tokens.`);
+      say(`${name} on ${adapter.name}${adapter.software ? ", which computes on the CPU" : ""}; context of ${contextLength} tokens.`);
       onEngine(loaded);
     } catch (error) {
       if (controller !== loading) return;

@@ -4,9 +4,8 @@ use foretoken_engine::{ErrorBody, inspect};
 use foretoken_weights::ByteSource;
 use wasm_bindgen::prelude::*;
 
-use crate::failure::to_js;
+use crate::failure::{thrown, to_js};
 use crate::source::{ByteRanges, JsSource};
-use crate::thrown;
 
 /// Reads a file's header and throws if this build could not load it; returns what it holds.
 #[wasm_bindgen]

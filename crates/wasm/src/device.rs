@@ -9,14 +9,16 @@ use serde::Serialize;
 use serde_json::Value;
 use wasm_bindgen::prelude::*;
 
-use crate::failure::to_js;
+use crate::Engine;
+use crate::failure::thrown;
 use crate::source::{ByteRanges, JsSource};
-use crate::{Engine, thrown};
 
 /// A WebGPU device that holds nothing yet.
 #[wasm_bindgen]
 pub struct Device {
     ops: GpuOps,
+    adapter: Adapter,
+    options: EngineOptions,
 }
 
 /// What the device computes on.
@@ -33,34 +35,50 @@ pub(crate) struct Adapter {
 
 #[wasm_bindgen]
 impl Device {
-    /// Opens the browser's device, in the tier of that name or the fullest it has.
-    pub async fn open(tier: Option<String>) -> Result<Device, JsValue> {
+    /// Opens the browser's device for an engine with `options`, which are JSON and are looked at first. `name` is what to call the
+    /// adapter, of which wgpu does not learn a browser's name; `tier` the features to use, all there are if absent.
+    pub async fn open(
+        name: String,
+        tier: Option<String>,
+        options: String,
+    ) -> Result<Device, JsValue> {
+        let mut options = self::options(&options).map_err(|error| thrown(&error))?;
         let tier = tier.map(|name| Tier::parse(&name)).transpose();
-        let options = GpuOptions {
+        let gpu = GpuOptions {
             tier: tier.map_err(|error| thrown(&error.into()))?,
             ..GpuOptions::default()
         };
-        let ops = GpuOps::new(options).await;
+        let ops = GpuOps::new(gpu).await;
+        let ops = ops.map_err(|error| thrown(&error.into()))?;
+        let report = ops.adapter();
+        let adapter = Adapter {
+            name,
+            tier: ops.tier().name(),
+            software: report.software,
+            shader_f16: report.shader_f16,
+            max_binding_bytes: report.max_binding_bytes,
+            max_buffer_bytes: report.max_buffer_bytes,
+        };
+        options.device = format!("{} {}", adapter.name, adapter.tier);
         Ok(Device {
-            ops: ops.map_err(|error| thrown(&error.into()))?,
+            ops,
+            adapter,
+            options,
         })
     }
 
-    /// What it computes on.
-    pub fn adapter(&self) -> JsValue {
-        to_js(&self.describe())
-    }
-
-    /// Loads a GGUF file. `options` is JSON (see `options` below); `progress` is called with a phase (`upload`, `compile`, `tune`), how
-    /// much of it is done, and how much there is (0: not counted). The device is used up, whatever comes of it.
+    /// Loads a GGUF file. `progress` is called with a phase (`upload`, `compile`, `tune`), how much of it is done, and how much there
+    /// is (0: not counted). The device is used up, whatever comes of it.
     pub async fn load(
         self,
         file: ByteRanges,
-        options: String,
         progress: js_sys::Function,
     ) -> Result<Engine, JsValue> {
-        let adapter = self.describe();
-        let options = self::options(&options, &adapter).map_err(|error| thrown(&error))?;
+        let Device {
+            ops,
+            adapter,
+            options,
+        } = self;
         let source = JsSource::new(file);
         let mut report = |state: foretoken_engine::LoadProgress| {
             let phase = match state.phase {
@@ -75,7 +93,7 @@ impl Device {
                 &(state.total as f64).into(),
             );
         };
-        let engine = foretoken_engine::Engine::load(self.ops, &source, options, &mut report)
+        let engine = foretoken_engine::Engine::load(ops, &source, options, &mut report)
             .await
             .map_err(|error| thrown(&error))?;
         engine.count_with(|ops| {
@@ -95,29 +113,15 @@ impl Device {
     }
 }
 
-impl Device {
-    fn describe(&self) -> Adapter {
-        let report = self.ops.adapter();
-        Adapter {
-            name: report.name.clone(),
-            tier: self.ops.tier().name(),
-            software: report.software,
-            shader_f16: report.shader_f16,
-            max_binding_bytes: report.max_binding_bytes,
-            max_buffer_bytes: report.max_buffer_bytes,
-        }
-    }
-}
-
 /// Reads `{ modelName, contextLength?, speculativeConfig?, perRequestSpecDecodeMetrics?, enablePerRequestMetrics?,
 /// enableForceIncludeUsage? }`. `null` means absent; an unknown key is refused.
-fn options(json: &str, adapter: &Adapter) -> Result<EngineOptions, Error> {
+fn options(json: &str) -> Result<EngineOptions, Error> {
     let Value::Object(fields) = parse_body(json.as_bytes())? else {
         return Err(refused("options", "must be an object"));
     };
     let mut options = EngineOptions {
         check_row_invariance: true,
-        ..EngineOptions::new("", format!("{} {}", adapter.name, adapter.tier))
+        ..EngineOptions::new("", "")
     };
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
         let flag = || {
@@ -166,21 +170,9 @@ fn refused(name: &str, problem: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn parse(json: &str) -> Result<EngineOptions, Error> {
-        let adapter = Adapter {
-            name: "gpu".to_owned(),
-            tier: "base",
-            software: false,
-            shader_f16: false,
-            max_binding_bytes: 0,
-            max_buffer_bytes: 0,
-        };
-        options(json, &adapter)
-    }
-
     #[test]
     fn options_are_read_and_null_is_absent() {
-        let read = parse(
+        let read = options(
             r#"{"modelName": "m", "contextLength": 99, "speculativeConfig": null, "enablePerRequestMetrics": true}"#,
         );
         let read = read.unwrap();
@@ -188,7 +180,6 @@ mod tests {
         assert_eq!(read.context_length, Some(99));
         assert_eq!(read.speculative_config, None);
         assert!(read.enable_per_request_metrics && read.check_row_invariance);
-        assert_eq!(read.device, "gpu base");
     }
 
     #[test]
@@ -206,7 +197,7 @@ mod tests {
                 "speculative_config.method",
             ),
         ] {
-            let error = parse(json).unwrap_err();
+            let error = options(json).unwrap_err();
             assert_eq!(error.param(), Some(param), "{json}");
         }
     }

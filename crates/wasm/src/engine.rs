@@ -7,9 +7,9 @@ use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
 use crate::device::Adapter;
-use crate::failure::to_js;
+use crate::failure::{thrown, to_js};
 use crate::reply::rest;
-use crate::{Cancel, Reply, thrown};
+use crate::{Cancel, Reply};
 
 /// An engine. Dropping it (`free`) gives back what it holds once its requests have ended.
 #[wasm_bindgen]

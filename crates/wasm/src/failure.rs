@@ -4,7 +4,7 @@ use foretoken_engine::Error;
 use wasm_bindgen::JsValue;
 
 /// `{ message, type, code, param }`, the inside of OpenAI's error object.
-pub fn thrown(error: &Error) -> JsValue {
+pub(crate) fn thrown(error: &Error) -> JsValue {
     to_js(&error.to_object().error)
 }
 

@@ -5,10 +5,10 @@
 //! the engine's: JavaScript hands over method, path and body, and gets a reply or a stream of events, the same as an HTTP client
 //! would. So nothing here knows a model, a parameter of a request or the network.
 //!
-//! Errors are thrown as `{ code, message, param }` ([`thrown`]). A panic cannot unwind here: the instance is lost, and
+//! Errors are thrown as `{ code, message, param }`. A panic cannot unwind here: the instance is lost, and
 //! [`on_panic`] tells JavaScript so at once, since a promise that was being worked on would otherwise never settle.
 //!
-//! Used by the npm package in `pkg/`, in whose `src/host.ts` every call is made.
+//! Used by the npm package in `pkg/`, by `src/local.ts` and `src/open.ts`.
 
 mod cancel;
 mod check;
@@ -24,7 +24,6 @@ pub use cancel::Cancel;
 pub use check::check;
 pub use device::Device;
 pub use engine::Engine;
-pub use failure::thrown;
 pub use panics::on_panic;
 pub use reply::Reply;
 pub use sha256::Sha256;

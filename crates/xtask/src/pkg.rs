@@ -11,7 +11,7 @@ use crate::wasm::Toolchain;
 use crate::workspace::Workspace;
 use crate::{browser, demo, model, serve, web};
 
-/// Builds the package and the page and runs `pkg/test/run.mjs` and `pkg/test/demo.mjs`.
+/// Builds the package and the page and runs the scripts of `pkg/test`.
 pub fn run(workspace: &Workspace, toolchain: &Toolchain) -> Result<Counts> {
     web::build(workspace, toolchain)?;
     web::check_types(workspace, "test")?;
@@ -20,6 +20,10 @@ pub fn run(workspace: &Workspace, toolchain: &Toolchain) -> Result<Counts> {
     let mut package = script(workspace, "test/run.mjs", &chromium);
     let mut counts =
         Counts::of_command(package.arg(model.parent().context("a model without a folder")?))?;
+
+    let mut application = script(workspace, "test/vite.mjs", &chromium);
+    let built = workspace.target.join("vite");
+    counts.add(&Counts::of_command(application.arg(built))?);
 
     let (listener, mounts) = demo::open(workspace, None)?;
     let url = format!("http://localhost:{}/", listener.local_addr()?.port());

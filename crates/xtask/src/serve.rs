@@ -168,8 +168,10 @@ fn content_type(path: &Path) -> &'static str {
 mod tests {
     use super::*;
 
-    fn reply(head: &str) -> (String, Vec<u8>) {
-        let folder = std::env::temp_dir().join(format!("foretoken-serve-{}", std::process::id()));
+    /// The reply to `head` over a folder that `test` has for itself.
+    fn reply(test: &str, head: &str) -> (String, Vec<u8>) {
+        let name = format!("foretoken-serve-{}-{test}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(folder.join("models")).unwrap();
         std::fs::write(folder.join("index.html"), "<p>").unwrap();
         std::fs::write(folder.join("models").join("a.gguf"), b"0123456789").unwrap();
@@ -180,6 +182,7 @@ mod tests {
         };
         let mut out = Vec::new();
         respond(&mut out, head, &[mount("m", "models"), mount("", "")]).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
         let text = String::from_utf8(out).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         (head.to_owned(), body.as_bytes().to_vec())
@@ -187,7 +190,7 @@ mod tests {
 
     #[test]
     fn files_come_whole_and_in_parts() {
-        let (head, body) = reply("GET / HTTP/1.1\r\n\r\n");
+        let (head, body) = reply("files", "GET / HTTP/1.1\r\n\r\n");
         assert!(
             head.starts_with("HTTP/1.1 200 ") && head.contains("text/html"),
             "{head}"
@@ -202,14 +205,14 @@ mod tests {
             ("lines=1-2", "200 ", b"0123456789"),
         ] {
             let head = format!("GET /m/a.gguf HTTP/1.1\r\nRange: {range}\r\n\r\n");
-            let (head, body) = reply(&head);
+            let (head, body) = reply("files", &head);
             assert!(
                 head.starts_with(&format!("HTTP/1.1 {status}")),
                 "{range}: {head}"
             );
             assert_eq!(body, bytes, "{range}");
         }
-        let (head, body) = reply("HEAD /m/a.gguf HTTP/1.1\r\n\r\n");
+        let (head, body) = reply("files", "HEAD /m/a.gguf HTTP/1.1\r\n\r\n");
         assert!(head.contains("content-length: 10"), "{head}");
         assert_eq!(body, b"");
     }
@@ -226,10 +229,10 @@ mod tests {
             "x",
             "/absent",
         ] {
-            let (head, _) = reply(&format!("GET {path} HTTP/1.1\r\n\r\n"));
+            let (head, _) = reply("outside", &format!("GET {path} HTTP/1.1\r\n\r\n"));
             assert!(head.starts_with("HTTP/1.1 404 "), "{path}: {head}");
         }
-        let (head, _) = reply("POST / HTTP/1.1\r\n\r\n");
+        let (head, _) = reply("outside", "POST / HTTP/1.1\r\n\r\n");
         assert!(head.starts_with("HTTP/1.1 405 "), "{head}");
     }
 }

@@ -73,8 +73,8 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "pkg",
-        proves: "the npm package loads, answers, streams, aborts, caches and recovers on a page",
-        budget_minutes: 12,
+        proves: "the npm package and the demo page load, answer, stream, abort, cache and recover",
+        budget_minutes: 15,
         run: |context| pkg::run(context.workspace, context.toolchain()?),
     },
 ];
