@@ -32,6 +32,9 @@ function start(wasmUrl: string | undefined): Promise<WebAssembly.Memory> {
   return instance;
 }
 
+/** A pause that is worth using: a request that comes while it is used waits for the pass under way. */
+const PAUSE_MS = 500;
+
 interface Stream {
   reply: Reply;
   cancel: Cancel;
@@ -65,6 +68,15 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     });
   }
 
+  let pause: ReturnType<typeof setTimeout> | undefined;
+
+  function restSoon(): void {
+    clearTimeout(pause);
+    pause = setTimeout(() => {
+      if (panicked === undefined) engine?.rest();
+    }, PAUSE_MS);
+  }
+
   function loaded(): Engine {
     if (panicked !== undefined) throw panicked;
     if (engine === undefined) throw new EngineError("disposed", "the engine was unloaded");
@@ -93,11 +105,13 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   }
 
   async function requestRoute({ method, path, body }: RouteRequest, signal: AbortSignal): Promise<RouteReply> {
+    const wasm = loaded();
+    clearTimeout(pause);
     const cancel = new Cancel();
     const abort = () => cancel.cancel();
     if (signal.aborted) abort();
     signal.addEventListener("abort", abort, { once: true });
-    const replying = guarded(loaded().request(method, path, body, cancel));
+    const replying = guarded(wasm.request(method, path, body, cancel));
     working.set(replying, cancel);
     const reply = await replying;
     working.delete(replying);
@@ -119,6 +133,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     if (stream === undefined) return undefined;
     // One at a time, whatever the caller does.
     await stream.pending;
+    if (streams.get(id) !== stream) return undefined;
     stream.pending = guarded(stream.reply.next());
     const event = await stream.pending;
     stream.pending = undefined;
@@ -136,9 +151,11 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     free(stream);
   }
 
+  /** Of a request that has ended. */
   function free({ reply, cancel }: Stream): void {
     reply.free();
     cancel.free();
+    restSoon();
   }
 
   async function unload(): Promise<void> {
@@ -147,6 +164,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     for (const cancel of working.values()) cancel.cancel();
     await Promise.allSettled(working.keys());
     await Promise.all([...streams.keys()].map(close));
+    clearTimeout(pause);
     engine?.free();
     engine = undefined;
   }

@@ -21,7 +21,7 @@ initModel((loaded) => {
   engine = loaded;
   running?.abort();
   refresh();
-  question.focus();
+  if (loaded !== undefined) question.focus();
 });
 
 /** What can be pressed. */

@@ -12,8 +12,8 @@ const PHASES: Record<LoadProgress["phase"], string> = {
   tune: "Timing passes",
 };
 
-/** Calls `onEngine` with each engine that is loaded; the one before has been unloaded. */
-export function initModel(onEngine: (engine: Engine) => void): void {
+/** Calls `onEngine` with each engine that is loaded, and with undefined before one is unloaded. */
+export function initModel(onEngine: (engine: Engine | undefined) => void): void {
   let engine: Engine | undefined;
   let loading: AbortController | undefined;
 
@@ -22,6 +22,7 @@ export function initModel(onEngine: (engine: Engine) => void): void {
     const controller = (loading = new AbortController());
     button("load").textContent = "Cancel";
     try {
+      onEngine(undefined);
       await engine?.unload();
       engine = undefined;
       const loaded = await createEngine({

@@ -5,10 +5,10 @@ use foretoken_engine::{RowInvariance, SpeculationStatus};
 use foretoken_gpu::GpuOps;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::spawn_local;
 
 use crate::device::Adapter;
 use crate::failure::{thrown, to_js};
-use crate::reply::rest;
 use crate::{Cancel, Reply};
 
 /// An engine. Dropping it (`free`) gives back what it holds once its requests have ended.
@@ -67,9 +67,16 @@ impl Engine {
         let reply = cancel
             .watch(self.routes.handle(request, cancel.signal()))
             .await;
-        let engine = self.routes.engine();
-        rest(engine);
-        Reply::new(reply, cancel, engine.clone())
+        Reply::new(reply, cancel)
+    }
+
+    /// Uses a pause between requests to prepare for the next turn of a conversation; a request ends it.
+    pub fn rest(&self) {
+        let engine = self.routes.engine().clone();
+        spawn_local(async move {
+            // The next request meets whatever went wrong, and says so.
+            let _ = engine.idle().await;
+        });
     }
 
     /// The tokens of a text as a prompt has them, the token that begins it included where the model has one.

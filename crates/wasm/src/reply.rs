@@ -2,11 +2,9 @@
 
 use std::cell::RefCell;
 
-use foretoken_engine::routes::{Body, Events};
-use foretoken_engine::{Engine, routes};
+use foretoken_engine::routes::{self, Body, Events};
 use foretoken_gpu::GpuOps;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::spawn_local;
 
 use crate::Cancel;
 
@@ -20,15 +18,10 @@ pub struct Reply {
     /// Out while somebody waits for the next event; gone when the stream has ended.
     events: RefCell<Option<Box<Events<GpuOps>>>>,
     cancel: Cancel,
-    engine: Engine<GpuOps>,
 }
 
 impl Reply {
-    pub(crate) fn new(
-        reply: routes::Reply<GpuOps>,
-        cancel: Cancel,
-        engine: Engine<GpuOps>,
-    ) -> Self {
+    pub(crate) fn new(reply: routes::Reply<GpuOps>, cancel: Cancel) -> Self {
         let (whole, events) = match reply.body {
             Body::Whole(text) => (Some(text), None),
             Body::Events(events) => (None, Some(events)),
@@ -40,7 +33,6 @@ impl Reply {
             whole,
             events: RefCell::new(events),
             cancel,
-            engine,
         }
     }
 }
@@ -75,22 +67,9 @@ impl Reply {
     pub async fn next(&self) -> Option<String> {
         let mut events = self.events.borrow_mut().take()?;
         let event = self.cancel.watch(events.next()).await;
-        match event {
-            Some(_) => *self.events.borrow_mut() = Some(events),
-            None => {
-                drop(events);
-                rest(&self.engine);
-            }
+        if event.is_some() {
+            *self.events.borrow_mut() = Some(events);
         }
         event
     }
-}
-
-/// Lets the engine use a pause between requests.
-pub(crate) fn rest(engine: &Engine<GpuOps>) {
-    let engine = engine.clone();
-    spawn_local(async move {
-        // The next request meets whatever went wrong, and says so.
-        let _ = engine.idle().await;
-    });
 }

@@ -31,6 +31,9 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<()> {
     fs::remove_dir_all(&dist).ok();
     process::run(&mut node(&package, "typescript", "tsc"))?;
     minify(&package)?;
+    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        fs::copy(workspace.root.join(licence), package.join(licence))?;
+    }
     weigh(&package)
 }
 
