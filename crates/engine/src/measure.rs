@@ -68,21 +68,27 @@ fn submit_pass<O: Ops>(
     ops.submit()
 }
 
+/// Rounds of a measurement at most, and the time after which no further one begins: a slow device has little noise to
+/// average out, and whoever loads a model waits for this.
+const ROUNDS: usize = 3;
+const ENOUGH_MS: f64 = 1000.0;
+
 /// What passes of 1 to 16 rows cost, as (rows, milliseconds): measured in turn, so that a device whose speed drifts
-/// treats all alike, and after one round that builds what they need.
+/// treats all alike. Their kernels ran before, in the check of row invariance.
 pub(crate) async fn time_passes<O: Ops>(
     ops: &mut O,
     model: &dyn LanguageModel<O>,
 ) -> Result<Vec<(usize, f64)>, OpsError> {
-    const ROUNDS: usize = 3;
     let fits = |rows: &usize| *rows <= model.context_length() as usize;
+    time_pass(ops, model, 1, 0).await?;
     let mut times = Vec::new();
-    for round in 0..=ROUNDS {
+    let clock = Clock::start();
+    for _ in 0..ROUNDS {
         for rows in [1, 2, 4, 8, 16].into_iter().filter(fits) {
-            let ms = time_pass(ops, model, rows, 0).await?;
-            if round > 0 {
-                times.push((rows, ms));
-            }
+            times.push((rows, time_pass(ops, model, rows, 0).await?));
+        }
+        if clock.elapsed_ms() > ENOUGH_MS {
+            break;
         }
     }
     Ok(times)
@@ -118,20 +124,20 @@ pub(crate) async fn time_wait<O: Ops>(
     ops: &mut O,
     model: &dyn LanguageModel<O>,
 ) -> Result<WaitTime, OpsError> {
-    const ROUNDS: usize = 3;
     const PASSES: usize = 3;
+    time_pass(ops, model, 1, 0).await?;
     let (mut one, mut several) = (f64::INFINITY, f64::INFINITY);
-    // The first round warms up.
-    for round in 0..=ROUNDS {
-        let alone = time_pass(ops, model, 1, 0).await?;
-        let clock = Clock::start();
+    let clock = Clock::start();
+    for _ in 0..ROUNDS {
+        one = one.min(time_pass(ops, model, 1, 0).await?);
+        let together = Clock::start();
         for _ in 0..PASSES {
             submit_pass(ops, model, 1, 0)?;
         }
         ops.read_chosen().await?;
-        if round > 0 {
-            one = one.min(alone);
-            several = several.min(clock.elapsed_ms());
+        several = several.min(together.elapsed_ms());
+        if clock.elapsed_ms() > ENOUGH_MS {
+            break;
         }
     }
     let pass_ms = ((several - one) / (PASSES - 1) as f64).max(1e-3);
