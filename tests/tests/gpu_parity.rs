@@ -278,8 +278,24 @@ fn matmul_of_mixed_formats_within_a_group() {
 #[test]
 fn activations_beyond_a_uniform_binding() {
     let mut random = Random(5);
-    for (tier, shape, mut gpu) in every_shape().filter(|(_, shape, _)| shape.broadcast) {
-        for (usage, cols) in [(Use::Bias, 2048), (Use::Add, 1056), (Use::SwiGlu, 1056)] {
+    let tier = Tier {
+        subgroups: true,
+        f16: false,
+    };
+    // With tiles too, which only hardware's shapes have.
+    let tuned = [true, false].map(|software| MatmulShape::candidates(software, tier));
+    let shapes = MatmulShape::all(tier).into_iter();
+    let shapes = shapes.chain(tuned.into_iter().flatten());
+    for shape in shapes.filter(|shape| shape.broadcast) {
+        let Some(mut gpu) = open_with_shape(tier, shape) else {
+            continue;
+        };
+        for (usage, cols) in [
+            (Use::Bias, 2048),
+            (Use::Add, 1056),
+            (Use::SwiGlu, 1056),
+            (Use::Add, 4128),
+        ] {
             let format = FORMATS.iter().find(|f| f.name() == "q8_0").copied();
             let format = format.expect("q8_0 is read");
             let outputs = 64;
@@ -310,6 +326,33 @@ fn activations_beyond_a_uniform_binding() {
                 assert!(same, "{what}: {n} rows differ from 16");
             }
         }
+    }
+}
+
+#[test]
+fn a_pass_without_logits_records_no_head_however_wide() {
+    for (tier, shape, mut gpu) in every_shape() {
+        // No chunk of so wide rows fits a uniform binding.
+        let part = MatrixPart {
+            name: "head".to_owned(),
+            format: FORMATS[0],
+            rows: 64,
+            cols: 2080,
+        };
+        let head = gpu.matrix(&[part], MatrixLayout::Stacked).unwrap();
+        let x = gpu.activation("x", 2080, RowSet::Logits).unwrap();
+        let out = gpu.activation("out", 64, RowSet::Logits).unwrap();
+        let row = |position| Row {
+            token: 0,
+            position,
+            sequence: 0,
+        };
+        gpu.begin(Phase::Prefill, &[row(0), row(1)], 0);
+        let before = gpu.counters();
+        gpu.matmul(&x, &head, None, &out);
+        gpu.submit().unwrap();
+        let dispatches = gpu.counters().since(&before).dispatches;
+        assert_eq!(dispatches, 0, "{tier} {shape:?}");
     }
 }
 

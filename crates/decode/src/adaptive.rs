@@ -101,6 +101,16 @@ impl AdaptiveSpeculation {
         if self.probing { PROBE_DRAFTS } else { 0 }
     }
 
+    /// How many tokens a step drafts whose outcome is known only after further steps began, and whether it is a probe. A
+    /// probe that is under way is not due.
+    pub(crate) fn next_k_in_flight(&mut self, ceiling: usize) -> (usize, bool) {
+        let k = self.next_k(ceiling);
+        if self.probing {
+            self.waited = 0;
+        }
+        (k, self.probing)
+    }
+
     /// Takes note of the time it took to propose `proposed` tokens.
     pub(crate) fn record_draft(&self, proposed: usize, ms: f64) {
         self.costs.borrow_mut().record_draft(proposed, ms);
@@ -109,11 +119,14 @@ impl AdaptiveSpeculation {
     /// Takes note of a pass that verified `drafted` drafts, none perhaps, and accepted the first `accepted`.
     pub(crate) fn record_step(&mut self, drafted: usize, accepted: usize, pass_ms: f64) {
         self.costs.borrow_mut().record_pass(drafted + 1, pass_ms);
-        self.record_acceptance(drafted, accepted);
+        let probe = self.probing;
+        self.record_acceptance(drafted, accepted, probe);
     }
 
     /// Takes note of a pass whose time nobody knows, since others were under way with it.
-    pub(crate) fn record_acceptance(&mut self, drafted: usize, accepted: usize) {
+    ///
+    /// `probe`: whether it was one.
+    pub(crate) fn record_acceptance(&mut self, drafted: usize, accepted: usize, probe: bool) {
         if drafted == 0 {
             // A probe for which the drafter had no guess cost nothing, and stays due.
             return;
@@ -124,7 +137,7 @@ impl AdaptiveSpeculation {
             // Should drafting still not pay by the averages, the next step probes again.
             self.waited = self.interval;
         } else {
-            if self.probing {
+            if probe {
                 self.interval = (self.interval * 2).min(LAST_PROBE_INTERVAL);
             }
             self.waited = 0;
@@ -252,6 +265,30 @@ mod tests {
         assert_eq!(choose_k(15, &flat, &never), 0);
         // A draft that costs as much as what it saves.
         assert_eq!(choose_k(15, &flat.with_draft_ms(3.0), &half), 0);
+    }
+
+    #[test]
+    fn probes_whose_outcome_comes_sixteen_steps_later_are_as_rare() {
+        for extra in [0.1, 0.5, 0.9] {
+            let truth = costs(|rows| 1.0 + extra * (rows - 1) as f64);
+            let never = AcceptanceEstimate::from_probabilities(&[0.0; 15]);
+            let mut adaptive = AdaptiveSpeculation::new(shared(truth.clone()), never);
+            let mut under_way = std::collections::VecDeque::new();
+            let (mut spent, mut probes) = (0.0, 0);
+            for _ in 0..500 {
+                let (k, probe) = adaptive.next_k_in_flight(5);
+                spent += truth.pass_ms(k + 1);
+                probes += usize::from(probe);
+                under_way.push_back((k, probe));
+                if under_way.len() == 16
+                    && let Some((k, probe)) = under_way.pop_front()
+                {
+                    adaptive.record_acceptance(k, 0, probe);
+                }
+            }
+            assert!(probes > 3, "{extra}: {probes} probes");
+            assert!(spent < 1.03 * 500.0, "{extra}: {spent}");
+        }
     }
 
     /// Steps through `steps` steps of a drafter of which the model accepts what `accepts` says; the sum of

@@ -19,14 +19,22 @@ use crate::{Block, DecodeError};
 /// The most steps that one wait reads ([`Ops::start_steps`]).
 pub(crate) const MAX_STEPS_A_WAIT: usize = 8;
 
+/// Drafts that a pass may have.
+#[derive(Debug, Clone, Copy, Default)]
+struct Drafts {
+    most: usize,
+    /// Whether adaptive speculation tries whether drafting pays again.
+    probe: bool,
+}
+
 /// What an answer has in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     lookup: Option<NgramLookup>,
-    /// Drafts of each pass that was submitted and not read, as recorded: the oldest first.
-    recorded: VecDeque<usize>,
-    /// Drafts that the next pass may have; `None` before the first pass, whose rows the host makes.
-    next: Option<usize>,
+    /// What each pass that was submitted and not read was recorded for: the oldest first.
+    recorded: VecDeque<Drafts>,
+    /// The same of the next pass; `None` before the first pass, whose rows the host makes.
+    next: Option<Drafts>,
     /// Tokens there are at most when all that is in flight was read.
     most_tokens: usize,
     /// The device ended before the host did: it had no honest choice.
@@ -119,19 +127,22 @@ impl DecodeLoop {
             unreachable!("submitted after take-off");
         };
         let by_device = flight.next.replace(drafts_after);
-        let drafts = by_device.unwrap_or(first.len().saturating_sub(1));
+        let drafts = by_device.unwrap_or(Drafts {
+            most: first.len().saturating_sub(1),
+            probe: false,
+        });
         // Rows stand from the last token on, so the last of them at one position less than the tokens it may add.
-        let last_position = (flight.most_tokens - 1 + drafts).min(context - 1);
-        flight.most_tokens += drafts + 1;
+        let last_position = (flight.most_tokens - 1 + drafts.most).min(context - 1);
+        flight.most_tokens += drafts.most + 1;
         flight.recorded.push_back(drafts);
         if by_device.is_some() {
-            ops.begin_next(drafts, position(last_position));
+            ops.begin_next(drafts.most, position(last_position));
         } else {
             ops.begin(Phase::Rows, &first, first.len());
         }
         let logits = model.forward(ops);
         ops.choose(logits);
-        ops.next_step(drafts_after, flight.lookup.as_ref());
+        ops.next_step(drafts_after.most, flight.lookup.as_ref());
         ops.submit()?;
         Ok(())
     }
@@ -142,7 +153,7 @@ impl DecodeLoop {
             return Vec::new();
         }
         let to = self.sequence.tokens().len();
-        let k = self.next_drafts().min(context.saturating_sub(to));
+        let k = self.next_drafts().most.min(context.saturating_sub(to));
         let mut rows = self.sequence.rows(to - 1, to);
         if let Some(drafter) = self.options.drafter.as_mut().filter(|_| k > 0) {
             // What is looked up was committed: it is of the vocabulary.
@@ -156,12 +167,13 @@ impl DecodeLoop {
     }
 
     /// Drafts that a pass is recorded for. The device cuts them at the context.
-    fn next_drafts(&mut self) -> usize {
+    fn next_drafts(&mut self) -> Drafts {
         let ceiling = self.options.num_speculative_tokens;
-        match &mut self.options.adaptive {
-            Some(adaptive) => adaptive.next_k(ceiling),
-            None => ceiling,
-        }
+        let (most, probe) = match &mut self.options.adaptive {
+            Some(adaptive) => adaptive.next_k_in_flight(ceiling),
+            None => (ceiling, false),
+        };
+        Drafts { most, probe }
     }
 
     /// Commits what came of a step.
@@ -174,14 +186,14 @@ impl DecodeLoop {
         let Some(flight) = &mut self.in_flight else {
             unreachable!("landed without a flight");
         };
-        let recorded = flight.recorded.pop_front().unwrap_or(0);
+        let recorded = flight.recorded.pop_front().unwrap_or_default();
         if outcome.chosen.is_empty() {
             // The device ended and the host did not: it takes the step that says why.
             flight.ended = true;
             flight.recorded.clear();
             return Ok(None);
         }
-        flight.most_tokens -= recorded - outcome.accepted.min(recorded);
+        flight.most_tokens -= recorded.most - outcome.accepted.min(recorded.most);
         let StepOutcome {
             drafted, accepted, ..
         } = outcome;
@@ -190,7 +202,7 @@ impl DecodeLoop {
         self.sequence.set_kv_len(to);
         if let Some(adaptive) = &mut self.options.adaptive {
             // The pass was recorded for so many, and cost as much, however many were found.
-            adaptive.record_acceptance(recorded, accepted);
+            adaptive.record_acceptance(recorded.most, accepted, recorded.probe);
         }
         if let Some(statistics) = &mut self.statistics {
             statistics.num_proposed_tokens += drafted as u64;

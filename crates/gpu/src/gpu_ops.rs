@@ -415,6 +415,8 @@ impl Ops for GpuOps {
         prompt: &[TokenId],
         vocab: u32,
     ) -> Result<(), OpsError> {
+        // A request begins: what the one before it left is nobody's.
+        self.pace.abandoned();
         self.write_sampling(sequence, sampling, prompt, vocab)
     }
 

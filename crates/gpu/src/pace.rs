@@ -48,6 +48,11 @@ impl Pace {
         }
     }
 
+    /// Nobody will wait for what was handed over.
+    pub(crate) fn abandoned(&mut self) {
+        self.under_way = None;
+    }
+
     /// A pass was handed over.
     pub(crate) fn submitted(&mut self, phase: Phase, rows: u32) {
         let class = class_of(phase, rows);
@@ -67,7 +72,7 @@ impl Pace {
     fn record(&mut self, class: usize, ms: f64) {
         let before = self.pass_ms[class].unwrap_or(ms);
         // A pass that waited for something else, a compiler perhaps, is soon forgotten.
-        self.pass_ms[class] = Some(0.5 * before + 0.5 * ms.min(2.0 * before));
+        self.pass_ms[class] = Some(0.5 * before + 0.5 * ms.min(2.0 * before.max(1.0)));
     }
 }
 

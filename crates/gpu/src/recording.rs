@@ -539,7 +539,15 @@ impl Recorder {
     }
 
     /// Runs every recorded dispatch in a submission of its own and waits for it: slow, and counted nowhere.
-    fn submit_profiled(&mut self) -> Result<(), OpsError> {
+    fn submit_profiled(&mut self, before: Option<Copy<'_>>) -> Result<(), OpsError> {
+        if let Some(copy) = before {
+            let mut encoder = self
+                .gpu
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            copy.encode(&mut encoder);
+            self.gpu.queue.submit([encoder.finish()]);
+        }
         let labels: HashMap<usize, String> = self
             .pipelines
             .iter()
@@ -582,12 +590,12 @@ impl Recorder {
         before: Option<Copy<'_>>,
         after: &[Copy<'_>],
     ) -> Result<wgpu::SubmissionIndex, OpsError> {
+        let mut before = before;
         if self.profile.is_some() {
-            self.submit_profiled()?;
+            self.submit_profiled(before.take())?;
         }
         let pending = std::mem::take(&mut self.pending);
         let size = pending.len().div_ceil(pieces).max(1);
-        let mut before = before;
         let mut rest = &pending[..];
         let submission = loop {
             let (piece, after_it) = rest.split_at(size.min(rest.len()));

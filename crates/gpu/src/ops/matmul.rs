@@ -318,8 +318,9 @@ impl GpuOps {
             shape.tiled_prefill && self.pass.phase == Phase::Prefill && out.rows == RowSet::All;
         // A prompt goes through a uniform binding window by window; a pass to verify is one dispatch, come what may.
         let window = uniform_rows(w.cols, c);
-        let uniform =
-            shape.broadcast && (rows <= window || self.pass.phase == Phase::Prefill && window > 0);
+        // Tiles read all rows themselves.
+        let fits = rows <= window || self.pass.phase == Phase::Prefill;
+        let uniform = shape.broadcast && !tiled && window > 0 && fits;
         let activations = match (shape.broadcast, uniform) {
             (false, _) => Activations::Direct,
             (true, false) => Activations::Broadcast,
