@@ -3,6 +3,7 @@
 import { never, orAborted } from "./abort.js";
 import { EngineError, type ErrorData, fromData, toError } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
+import { toJson } from "./json.js";
 import { localHost } from "./local.js";
 import { absolute, type EngineOptions, type LoadConfig, type LoadProgress, toConfig } from "./options.js";
 import { remoteHost } from "./remote.js";
@@ -131,7 +132,7 @@ export class Engine {
   private creator(path: string) {
     return async (params: { stream?: boolean | null }, options: RequestOptions = {}): Promise<unknown> => {
       const signal = options.signal ?? never;
-      const body = JSON.stringify(params);
+      const body = toJson(params);
       if (params?.stream !== true) return this.json("POST", path, body, signal);
       const { events } = await this.checked({ method: "POST", path, body }, signal);
       return new CompletionStream(events!);

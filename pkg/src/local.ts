@@ -88,7 +88,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     if (panicked !== undefined) throw panicked;
     const name = await adapterName();
     memory = await start(config.wasmUrl);
-    const device = await Device.open(name, config.tier, JSON.stringify(config.engine));
+    const device = await Device.open(name, config.tier, config.engine);
     const report = (phase: LoadProgress["phase"], loaded: number, total: number) =>
       onProgress({ phase, loaded, total, file: config.file.name });
     const opened = await open(config.file, config.cache, report, signal).catch((error: unknown) => {

@@ -1,6 +1,7 @@
 /** What a caller chooses, and the form in which it goes to whoever loads. */
 
 import { EngineError } from "./errors.js";
+import { toJson } from "./json.js";
 
 /** Where a model file comes from. A relative URL is the page's. */
 export type ModelSource = string | URL | RemoteModel | Blob | FileSystemFileHandle;
@@ -84,8 +85,8 @@ export interface LoadConfig {
   cache: "opfs" | "none";
   tier: string | undefined;
   wasmUrl: string | undefined;
-  /** What Rust reads: `crates/wasm/src/device.rs`. */
-  engine: Record<string, unknown>;
+  /** The JSON that Rust reads: `crates/wasm/src/device.rs`. */
+  engine: string;
 }
 
 const KNOWN = [
@@ -108,14 +109,14 @@ export function toConfig(options: EngineOptions): LoadConfig {
     cache,
     tier: options.tier,
     wasmUrl: options.wasmUrl === undefined ? undefined : absolute(options.wasmUrl, "wasmUrl"),
-    engine: {
+    engine: toJson({
       modelName: file.name,
       contextLength: options.contextLength,
       speculativeConfig: options.speculativeConfig,
       perRequestSpecDecodeMetrics: options.perRequestSpecDecodeMetrics,
       enablePerRequestMetrics: options.enablePerRequestMetrics,
       enableForceIncludeUsage: options.enableForceIncludeUsage,
-    },
+    }),
   };
 }
 

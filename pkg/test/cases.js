@@ -116,6 +116,20 @@ export const cases = {
     equal(config.param, "speculative_config.method", "param");
   }),
 
+  "what JSON has no form for is refused, by its field": () => withTiny({ worker: false }, async (engine) => {
+    const cycle = {};
+    cycle.more = cycle;
+    for (const [param, value] of [["temperature", NaN], ["top_p", Infinity], ["seed", 7n], ["logit_bias", { 5: NaN }], ["metadata", cycle]]) {
+      const refused = await failure(engine.chat.completions.create(chat({ [param]: value })), param);
+      ok(refused instanceof EngineError, `${param}: an EngineError`);
+      equal([refused.code, refused.param], ["invalid_request", param], "code and param");
+    }
+    for (const worker of [true, false]) {
+      const option = await failure(createEngine({ model: TINY, worker, contextLength: NaN }), "no number");
+      equal([option.code, option.param], ["invalid_request", "contextLength"], "code and param");
+    }
+  }),
+
   "fetch answers as a server does": () => withTiny({}, async ({ fetch }) => {
     const url = "http://foretoken.local/v1";
     const post = (path, body, more) =>
