@@ -136,13 +136,22 @@ function toFile(model: ModelSource): FileConfig {
     throw refused("model.sha256", "must be 64 hexadecimal digits");
   }
   const url = absolute(remote.url, "model");
-  const name = remote.name ?? stem(decodeURIComponent(new URL(url).pathname));
+  const name = remote.name ?? stem(decoded(new URL(url).pathname));
   return { kind: "url", url, name, sha256, headers: { ...remote.headers } };
 }
 
 /** The last part of a path, without `.gguf`. */
 function stem(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1).replace(/\.gguf$/i, "") || "model";
+}
+
+/** A path without its escapes; as it is where they are none. */
+export function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
 }
 
 /** A worker's own address is not the page's: relative ones are resolved here. */

@@ -98,6 +98,11 @@ export const cases = {
       engine.completions.create({ prompt: "the", max_tokens: tokens }).then(() => done.push(i)));
     await Promise.all(calls);
     equal(done, [0, 1, 2], "order");
+    // The body of a fetch takes a while to be read, and keeps its place.
+    const body = JSON.stringify({ prompt: "the", max_tokens: 9 });
+    const fetched = engine.fetch("http://foretoken.local/v1/completions", { method: "POST", body }).then(() => done.push(3));
+    await Promise.all([fetched, engine.completions.create({ prompt: "the", max_tokens: 1 }).then(() => done.push(4))]);
+    equal(done, [0, 1, 2, 3, 4], "order with fetch");
   }),
 
   "errors have codes and name the field": () => withTiny({}, async (engine) => {
@@ -221,15 +226,19 @@ export const cases = {
     }
   },
 
-  "tokenize, info and models tell what is loaded": () => withTiny({ model: { url: TINY, name: "mine" } }, async (engine) => {
+  "tokenize, info and models tell what is loaded": () => withTiny({ model: { url: TINY, name: "my 7%" } }, async (engine) => {
     const tokens = await engine.tokenize("the cat");
     equal((await engine.detokenize(tokens)).join("").trimStart(), "the cat", "tokens and back");
     const info = await engine.info();
-    equal([info.model, info.contextLength, info.integrity], ["mine", 64, "unverified"], "info");
+    equal([info.model, info.contextLength, info.integrity], ["my 7%", 64, "unverified"], "info");
     ok(["holds", "holds_padded"].includes(info.rowInvariance), `row invariance ${info.rowInvariance}`);
     ok(info.adapter.name !== "", "the adapter has a name");
     ok(info.deviceBytes > 0 && info.wasmBytes > 0, "bytes");
-    equal((await engine.models.list()).data[0].id, "mine", "models");
+    equal((await engine.models.list()).data[0].id, "my 7%", "models");
+    equal((await engine.models.retrieve("my 7%")).id, "my 7%", "the model");
+    for (const [name, status] of [["my%207%25", 200], ["my%207%", 404], ["my", 404]]) {
+      equal((await engine.fetch(`http://foretoken.local/v1/models/${name}`)).status, status, name);
+    }
   }),
 
   "a File, a Blob and a file of the private file system load": async () => {
@@ -245,12 +254,41 @@ export const cases = {
   },
 
   "unloading rejects what is in flight, and what follows": async () => {
-    const engine = await createEngine({ model: TINY });
-    const flying = failure(engine.chat.completions.create(chat({ max_tokens: 40 })), "in flight");
-    await engine.unload();
-    equal((await flying).code, "disposed", "in flight");
-    equal((await failure(engine.info(), "after")).code, "disposed", "after");
-    await engine.unload();
+    const long = chat({ max_tokens: 40, ignore_eos: true });
+    const whole = (engine) => engine.chat.completions.create(long);
+    const streamed = async (engine) => all(await engine.chat.completions.create({ ...long, stream: true }));
+    const fetched = async ({ fetch }) => {
+      const body = JSON.stringify({ ...long, stream: true });
+      const response = await fetch("http://foretoken.local/v1/chat/completions", { method: "POST", body });
+      if (response.status !== 200) throw (await response.json()).error;
+      const reader = response.body.getReader();
+      while (!(await reader.read()).done);
+    };
+    for (const worker of [true, false]) {
+      for (const ask of [whole, streamed, fetched]) {
+        const engine = await createEngine({ model: TINY, worker });
+        const what = `${ask.name}, worker: ${worker}`;
+        const flying = failure(ask(engine), what);
+        const waiting = failure(engine.chat.completions.create(chat()), `behind ${what}`);
+        for (let i = 0; i < 500 && (await engine.metrics()).num_requests_running === 0; i++) await new Promise((resolve) => setTimeout(resolve));
+        await engine.unload();
+        equal([(await flying).code, (await waiting).code], ["disposed", "disposed"], what);
+        equal((await failure(engine.info(), "after")).code, "disposed", "after");
+        await engine.unload();
+      }
+    }
+  },
+
+  "a worker that does not start is given up": async () => {
+    const { setTimeout } = globalThis;
+    globalThis.setTimeout = (call, ms, ...args) => setTimeout(call, ms >= 20_000 ? 100 : ms, ...args);
+    try {
+      // A module that says nothing.
+      const error = await failure(createEngine({ model: TINY, workerUrl: "/pkg/test/check.js" }), "no worker");
+      equal(error.code, "worker_lost", `code of: ${error.message}`);
+    } finally {
+      globalThis.setTimeout = setTimeout;
+    }
   },
 
   "a lost worker rejects what is in flight; the next request loads anew from the cache, once": async () => {
@@ -299,6 +337,35 @@ export const cases = {
       });
     } finally {
       GPUAdapter.prototype.requestDevice = requestDevice;
+    }
+  },
+
+  "a lost device fails what waits for the same reason": async () => {
+    const devices = [];
+    const { requestDevice } = GPUAdapter.prototype;
+    GPUAdapter.prototype.requestDevice = async function (...args) {
+      const device = await requestDevice.apply(this, args);
+      devices.push(device);
+      return device;
+    };
+    const channel = new BroadcastChannel("lose the device");
+    const inWorker = () => (channel.postMessage(null), new Promise((resolve) => setTimeout(resolve, 200)));
+    try {
+      for (const [options, lose] of [[{ worker: false }, () => devices[0].destroy()], [{ workerUrl: "/pkg/test/losing-worker.js" }, inWorker]]) {
+        await withTiny(options, async (engine) => {
+          const stream = await engine.chat.completions.create(chat({ stream: true, max_tokens: 40, ignore_eos: true }));
+          const waiting = [1, 2].map((i) => failure(engine.chat.completions.create(chat()), `waiting ${i}`));
+          const first = await failure((async () => {
+            for await (const _ of stream) await lose();
+          })(), "in flight");
+          const codes = [first, ...(await Promise.all(waiting))].map(({ code }) => code);
+          equal(codes, ["device_lost", "device_lost", "device_lost"], "codes");
+          ok((await engine.chat.completions.create(chat())).choices[0].message.content !== "", "the answer after");
+        });
+      }
+    } finally {
+      GPUAdapter.prototype.requestDevice = requestDevice;
+      channel.close();
     }
   },
 
