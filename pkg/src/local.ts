@@ -2,9 +2,9 @@
 
 import init, { Cancel, Device, type Engine, onPanic, type Reply } from "../wasm/foretoken.js";
 import { adapterName } from "./adapter.js";
-import { EngineError, unloaded } from "./errors.js";
+import { EngineError, toError, unloaded } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
-import { abortable, open } from "./open.js";
+import { abortable, open, type Opened } from "./open.js";
 import type { LoadConfig, LoadProgress } from "./options.js";
 import { Remembering } from "./sources.js";
 import type { EngineInfo, EngineMetrics } from "./types.js";
@@ -102,7 +102,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     try {
       made = await guarded(device.load(source, report));
     } catch (error) {
-      throw source.failure ?? error;
+      throw await blamed(source.failure ?? error, opened);
     }
     if (ended !== undefined) {
       made.free();
@@ -110,6 +110,14 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     }
     engine = made;
     verified = opened.isVerified;
+  }
+
+  /** A file that cannot be read and that nobody has vouched for may have come so: it is not kept. */
+  async function blamed(thrown: unknown, { discard }: Opened): Promise<unknown> {
+    if (discard === undefined || toError(thrown).code !== "corrupt_weights") return thrown;
+    await discard();
+    const { message } = toError(thrown);
+    return new EngineError("integrity", `${message}; it was removed from the cache: load again to download it anew`, { cause: thrown });
   }
 
   async function requestRoute({ method, path, body }: RouteRequest, signal: AbortSignal): Promise<RouteReply> {

@@ -425,6 +425,24 @@ export const cases = {
       StorageManager.prototype.estimate = estimate;
     }
     equal(await listCached(), [], "kept");
+    // What the store takes it may still not put on the disk.
+    const { createWritable } = FileSystemFileHandle.prototype;
+    FileSystemFileHandle.prototype.createWritable = async function (...args) {
+      const writable = await createWritable.apply(this, args);
+      if (!this.name.endsWith(".partial")) return writable;
+      writable.close = async () => {
+        await writable.abort();
+        throw new DOMException("no room", "QuotaExceededError");
+      };
+      return writable;
+    };
+    try {
+      const error = await failure(createEngine({ model: TINY, worker: false }), "a store that is full at the end");
+      equal(error.code, "quota_exceeded", `code of: ${error.message}`);
+    } finally {
+      FileSystemFileHandle.prototype.createWritable = createWritable;
+    }
+    equal(await listCached(), [], "kept");
   },
 
   "loading again and again does not grow the wasm memory": async () => {
@@ -448,7 +466,35 @@ export const cases = {
     equal(missing.code, "model_not_found", `code of: ${missing.message}`);
     const other = await failure(createEngine({ model: "/pkg/package.json" }), "another kind of file");
     equal(other.code, "corrupt_weights", `code of: ${other.message}`);
+    for (const cache of ["opfs", "none"]) {
+      for (const model of [`${TINY}?html=206`, "/pkg/package.json?noranges", `${TINY}?short=0`, `${TINY}?short=2`]) {
+        const error = await failure(createEngine({ model, cache }), model);
+        equal(error.code, "integrity", `code of: ${error.message}`);
+      }
+    }
     equal(await listCached(), [], "kept");
+  },
+
+  "a stored file that cannot be loaded is removed": async () => {
+    await clearCache();
+    // A server that gives half a file and calls it whole.
+    for (const worker of [true, false]) {
+      const half = await failure(createEngine({ model: `${TINY}?short=60000`, worker }), "half a file");
+      equal(half.code, "integrity", `code of: ${half.message}`);
+      equal(await listCached(), [], "kept");
+    }
+    await withTiny({}, async () => {});
+    const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle("foretoken");
+    for await (const [name, handle] of folder.entries()) {
+      if (!name.endsWith(".gguf")) continue;
+      const writable = await handle.createWritable({ keepExistingData: true });
+      await writable.truncate(60000);
+      await writable.close();
+    }
+    const damaged = await failure(createEngine({ model: TINY }), "a damaged file");
+    equal(damaged.code, "integrity", `code of: ${damaged.message}`);
+    equal(await listCached(), [], "kept");
+    await withTiny({}, streamingEqualsWhole);
   },
 
   "a known hash is checked": async () => {
