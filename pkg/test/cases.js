@@ -379,12 +379,12 @@ export const cases = {
     await clearCache();
     const phases = new Set();
     await withTiny({ onProgress: ({ phase }) => phases.add(phase) }, async () => {});
-    equal([...phases], ["download", "upload", "compile"], "phases");
+    equal([...phases], ["download", "upload", "compile", "tune"], "phases");
     const [model, ...more] = await listCached();
     equal([model.name, model.complete, more.length], ["tiny", true, 0], "cached");
     phases.clear();
     await withTiny({ onProgress: ({ phase }) => phases.add(phase) }, async () => {});
-    equal([...phases], ["upload", "compile"], "phases of a second load");
+    equal([...phases], ["upload", "compile", "tune"], "phases of a second load");
     await clearCache(TINY);
     equal(await listCached(), [], "after clearing");
     await withTiny({ cache: "none" }, streamingEqualsWhole);
