@@ -4,7 +4,8 @@ import type { Sha256 } from "../wasm/foretoken.js";
 import { Cache, type Entry, keyOf } from "./cache.js";
 import { EngineError } from "./errors.js";
 import { openPartial, type PartialFile } from "./partial.js";
-import { request, totalOf } from "./sources.js";
+import { Beginning, refuseHtml } from "./refuse.js";
+import { lengthOf, received, request, totalOf } from "./sources.js";
 
 /** What to fetch. */
 export interface Wanted {
@@ -28,6 +29,11 @@ export interface Downloaded {
   verified: boolean;
 }
 
+/** Removes the file from the cache. */
+export async function discard(cache: Cache, { url }: Wanted): Promise<void> {
+  await cache.remove(await keyOf(url));
+}
+
 /** The file from the cache, if it is there and is the one that is wanted. */
 export async function cached(cache: Cache, wanted: Wanted, doing: Downloading): Promise<Downloaded | undefined> {
   const key = await keyOf(wanted.url);
@@ -38,7 +44,8 @@ export async function cached(cache: Cache, wanted: Wanted, doing: Downloading): 
   if (entry?.sha256 === undefined) {
     const sha256 = await hashOf(file, doing);
     if (sha256 === wanted.sha256) {
-      await cache.writeEntry(key, { url: wanted.url, name: wanted.name, ...entry, sha256 });
+      // It saves the next load from hashing; this one does without.
+      await cache.writeEntry(key, { url: wanted.url, name: wanted.name, ...entry, sha256 }).catch(() => {});
       return { file, verified: true };
     }
   } else if (entry.sha256 === wanted.sha256) {
@@ -57,23 +64,31 @@ export async function download(cache: Cache, wanted: Wanted, doing: Downloading)
   return navigator.locks.request(`foretoken:${key}`, { signal: doing.signal }, async () => {
     const found = await cached(cache, wanted, doing);
     if (found !== undefined) return found;
-    const partial = await openPartial(await cache.partial(key));
-    let keep = true;
     try {
-      await stream(cache, key, partial, wanted, doing);
+      await fill(cache, key, wanted, doing);
+      await cache.commit(key);
     } catch (thrown) {
       const error = asOurs(thrown, wanted, doing.signal);
-      keep = error instanceof EngineError ? error.code === "network" : doing.signal.aborted;
-      throw error;
-    } finally {
-      await partial.close().catch(() => {});
+      const keep = error instanceof EngineError ? error.code === "network" : doing.signal.aborted;
       if (!keep) await cache.remove(key);
+      throw error;
     }
-    await cache.commit(key);
     const file = await cache.file(key);
     if (file === undefined) throw new EngineError("internal", `${wanted.url}: the cached file is gone`);
     return { file, verified: wanted.sha256 !== undefined };
   });
+}
+
+/** Downloads into the partial file, and closes it: what cannot be put on the disk is not there. */
+async function fill(cache: Cache, key: string, wanted: Wanted, doing: Downloading): Promise<void> {
+  const partial = await openPartial(await cache.partial(key));
+  try {
+    await stream(cache, key, partial, wanted, doing);
+  } catch (error) {
+    await partial.close().catch(() => {});
+    throw error;
+  }
+  await partial.close();
 }
 
 /** Fetches, hashes and stores what is missing; throws unless the file is whole and right. */
@@ -101,9 +116,11 @@ async function stream(cache: Cache, key: string, partial: PartialFile, wanted: W
   await cache.writeEntry(key, entry);
 
   const hash = doing.newHash();
+  const beginning = new Beginning(url);
   try {
     for (let read = 0; read < at; ) {
       const bytes = partial.read(read, Math.min(at - read, 4 << 20));
+      beginning.push(bytes);
       hash.update(bytes);
       read += bytes.length;
       doing.onProgress("verify", read, at);
@@ -111,9 +128,9 @@ async function stream(cache: Cache, key: string, partial: PartialFile, wanted: W
     }
     const reader = response.body!.getReader();
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await received(reader.read(), url, signal);
       if (done) break;
-      if (at === 0) refuseOther(value, url);
+      beginning.push(value);
       hash.update(value);
       await partial.append(value);
       at += value.length;
@@ -125,6 +142,7 @@ async function stream(cache: Cache, key: string, partial: PartialFile, wanted: W
     if (total !== undefined && at > total) {
       throw new EngineError("integrity", `${url}: ${at} bytes came where ${total} were announced; nothing was kept`);
     }
+    beginning.end();
     const sha256 = hash.hex();
     if (wanted.sha256 !== undefined && sha256 !== wanted.sha256) {
       throw new EngineError("integrity", `${url}: its SHA-256 is ${sha256}, not ${wanted.sha256}; nothing was kept`);
@@ -147,26 +165,6 @@ function continues(response: Response, at: number, wanted: Wanted, before: Entry
   return total !== undefined && total === before?.total;
 }
 
-/** The length of the body as it is read; unknown where it was compressed on its way. */
-function lengthOf(response: Response): number | undefined {
-  const length = response.headers.get("Content-Length");
-  return length === null || response.headers.has("Content-Encoding") ? undefined : Number(length);
-}
-
-function refuseHtml(response: Response, url: string): void {
-  if (/^text\/html\b/i.test(response.headers.get("Content-Type") ?? "")) {
-    void response.body?.cancel();
-    throw new EngineError("integrity", `${url}: the server gave an HTML page, not a model: check the address`);
-  }
-}
-
-function refuseOther(start: Uint8Array, url: string): void {
-  const magic = new TextDecoder("latin1").decode(start.subarray(0, 4));
-  if (start.length >= 4 && magic !== "GGUF") {
-    throw new EngineError("integrity", `${url}: not a GGUF file: it begins with ${JSON.stringify(magic)}`);
-  }
-}
-
 async function refuseFull(needed: number, url: string): Promise<void> {
   const { quota, usage } = await navigator.storage.estimate();
   if (quota === undefined || usage === undefined || needed <= quota - usage) return;
@@ -174,13 +172,16 @@ async function refuseFull(needed: number, url: string): Promise<void> {
   throw new EngineError("quota_exceeded", message);
 }
 
+/** What the browser's storage throws, as an EngineError. */
 function asOurs(error: unknown, wanted: Wanted, signal: AbortSignal): unknown {
   if (error instanceof EngineError) return error;
   if (signal.aborted) return signal.reason;
-  if (error instanceof DOMException && error.name === "QuotaExceededError") {
-    return new EngineError("quota_exceeded", `${wanted.url}: the browser's storage is full: free space, or pass cache: "none"`, { cause: error });
+  if (error instanceof DOMException) {
+    const isFull = error.name === "QuotaExceededError";
+    const why = isFull ? "the browser's storage is full: free space" : `the browser cannot store it (${error.message}): clear its storage`;
+    return new EngineError(isFull ? "quota_exceeded" : "internal", `${wanted.url}: ${why}, or pass cache: "none"`, { cause: error });
   }
-  return new EngineError("network", `${wanted.url}: the download was cut: ${String(error)}`, { cause: error });
+  return error;
 }
 
 async function hashOf(file: File, doing: Downloading): Promise<string> {

@@ -3,8 +3,9 @@
 import { never, orAborted } from "./abort.js";
 import { EngineError, type ErrorData, fromData, toError } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
+import { toJson } from "./json.js";
 import { localHost } from "./local.js";
-import { absolute, type EngineOptions, type LoadConfig, type LoadProgress, toConfig } from "./options.js";
+import { absolute, decoded, type EngineOptions, type LoadConfig, type LoadProgress, toConfig } from "./options.js";
 import { remoteHost } from "./remote.js";
 import { CompletionStream, Events } from "./stream.js";
 import type {
@@ -31,6 +32,12 @@ interface Answer {
   events: Events | undefined;
 }
 
+/** A request that was handed to a host. */
+interface Handed {
+  host: Host;
+  replying: Promise<RouteReply>;
+}
+
 /** What made requests fail that were not to blame; the next one starts anew. */
 const FATAL = ["device_lost", "worker_lost", "internal"];
 
@@ -40,6 +47,8 @@ export class Engine {
   private host: Host | undefined;
   private reviving: Promise<Host> | undefined;
   private disposed = false;
+  /** Settles when the call before has been handed to its host. */
+  private turn: Promise<unknown> = Promise.resolve();
 
   private constructor(
     private readonly config: LoadConfig,
@@ -84,13 +93,16 @@ export class Engine {
     const request = new Request(input, init);
     const signal = init?.signal ?? request.signal;
     signal.throwIfAborted();
-    const body = await request.text();
-    const route = { method: request.method, path: new URL(request.url).pathname, body };
+    const { pathname } = new URL(request.url);
+    const path = pathname.startsWith("/v1/models/") ? decoded(pathname) : pathname;
+    const route = request.text().then((body) => ({ method: request.method, path, body }));
     let answer;
     try {
       answer = await this.request(route, signal);
     } catch (error) {
       if (signal.aborted) throw signal.reason;
+      // A body that cannot be read rejects, as it does with any fetch.
+      await route;
       return unavailable(toError(error));
     }
     const { status, contentType, allow } = answer.reply;
@@ -131,7 +143,7 @@ export class Engine {
   private creator(path: string) {
     return async (params: { stream?: boolean | null }, options: RequestOptions = {}): Promise<unknown> => {
       const signal = options.signal ?? never;
-      const body = JSON.stringify(params);
+      const body = toJson(params);
       if (params?.stream !== true) return this.json("POST", path, body, signal);
       const { events } = await this.checked({ method: "POST", path, body }, signal);
       return new CompletionStream(events!);
@@ -150,23 +162,36 @@ export class Engine {
     throw fromData(errorIn(answer.reply.body ?? ""));
   }
 
-  private async request(route: RouteRequest, signal: AbortSignal): Promise<Answer> {
+  private async request(route: RouteRequest | Promise<RouteRequest>, signal: AbortSignal): Promise<Answer> {
     signal.throwIfAborted();
-    const host = this.host ?? (await orAborted(this.live(), signal));
-    const reply = await orAborted(host.request(route, signal), signal, ({ stream }) => {
-      if (stream !== undefined) host.close(stream).catch(() => {});
+    const { host, replying } = await orAborted(this.handOn(route, signal), signal, ({ host, replying }) => {
+      replying.then((reply) => closeStream(host, reply), () => {});
     });
+    const reply = await orAborted(replying, signal, (late) => closeStream(host, late));
     if (reply.status >= 500) this.abandonAfter(errorIn(reply.body ?? ""), host);
     const { stream } = reply;
     if (stream === undefined) return { reply, events: undefined };
     return { reply, events: new Events(host, stream, signal, (event) => this.abandonAfter(errorIn(event), host)) };
   }
 
-  /** After a fault that will not pass, the next request gets a fresh host. */
-  private abandonAfter({ code }: ErrorData, host: Host): void {
-    if (!FATAL.includes(code) || this.host !== host) return;
+  /** Hands a request to the host in the order of the calls, however long its body takes to be read. */
+  private handOn(route: RouteRequest | Promise<RouteRequest>, signal: AbortSignal): Promise<Handed> {
+    const ready = Promise.all([route, this.live()]);
+    // It is looked at in its turn; until then nobody is.
+    ready.catch(() => {});
+    const handed = this.turn.then(async () => {
+      const [request, host] = await orAborted(ready, signal);
+      return { host, replying: host.request(request, signal) };
+    });
+    this.turn = handed.catch(() => {});
+    return handed;
+  }
+
+  /** After a fault that will not pass, the next request gets a fresh host; what this one has in flight fails for the same reason. */
+  private abandonAfter(fault: ErrorData, host: Host): void {
+    if (!FATAL.includes(fault.code) || this.host !== host) return;
     this.host = undefined;
-    host.unload().catch(() => {});
+    host.unload(fromData(fault)).catch(() => {});
   }
 
   /** The host; a new one, loaded from the cache, where the last one was lost. */
@@ -191,6 +216,10 @@ export class Engine {
     this.host = host;
     return host;
   }
+}
+
+function closeStream(host: Host, { stream }: RouteReply): void {
+  if (stream !== undefined) host.close(stream).catch(() => {});
 }
 
 /** What a client makes of a server that is not there now. */

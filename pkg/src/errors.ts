@@ -33,6 +33,10 @@ export class EngineError extends Error {
   }
 }
 
+export function unloaded(): EngineError {
+  return new EngineError("disposed", "the engine was unloaded");
+}
+
 /** An error as plain data: class and prototype do not survive `postMessage`. */
 export interface ErrorData {
   code: ErrorCode;

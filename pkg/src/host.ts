@@ -3,12 +3,14 @@
  * What crosses is plain data, so that both are the same to a caller.
  */
 
+import type { EngineError } from "./errors.js";
 import type { LoadConfig, LoadProgress } from "./options.js";
 import type { EngineInfo, EngineMetrics } from "./types.js";
 
 /** A request to one of the engine's routes. */
 export interface RouteRequest {
   method: string;
+  /** Names in it are as they are, not encoded. */
   path: string;
   body: string;
 }
@@ -35,6 +37,6 @@ export interface Host {
   detokenize(tokens: number[]): Promise<string[]>;
   metrics(): Promise<EngineMetrics>;
   info(): Promise<EngineInfo>;
-  /** Gives everything back. Nothing may be called afterwards. */
-  unload(): Promise<void>;
+  /** Gives everything back. What is in flight rejects with `why`, as does all that follows; by default it was unloaded. */
+  unload(why?: EngineError): Promise<void>;
 }

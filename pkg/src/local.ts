@@ -2,9 +2,9 @@
 
 import init, { Cancel, Device, type Engine, onPanic, type Reply } from "../wasm/foretoken.js";
 import { adapterName } from "./adapter.js";
-import { EngineError } from "./errors.js";
+import { EngineError, toError, unloaded } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
-import { abortable, open } from "./open.js";
+import { abortable, open, type Opened } from "./open.js";
 import type { LoadConfig, LoadProgress } from "./options.js";
 import { Remembering } from "./sources.js";
 import type { EngineInfo, EngineMetrics } from "./types.js";
@@ -48,6 +48,8 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   let memory: WebAssembly.Memory;
   let verified = false;
   let nextStream = 1;
+  /** Set when everything was given back, or is about to be. */
+  let ended: EngineError | undefined;
   const streams = new Map<number, Stream>();
   /** Requests without a reply yet, and what ends them. */
   const working = new Map<Promise<unknown>, Cancel>();
@@ -79,7 +81,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
 
   function loaded(): Engine {
     if (panicked !== undefined) throw panicked;
-    if (engine === undefined) throw new EngineError("disposed", "the engine was unloaded");
+    if (ended !== undefined || engine === undefined) throw ended ?? unloaded();
     return engine;
   }
 
@@ -88,7 +90,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     if (panicked !== undefined) throw panicked;
     const name = await adapterName();
     memory = await start(config.wasmUrl);
-    const device = await Device.open(name, config.tier, JSON.stringify(config.engine));
+    const device = await Device.open(name, config.tier, config.engine);
     const report = (phase: LoadProgress["phase"], loaded: number, total: number) =>
       onProgress({ phase, loaded, total, file: config.file.name });
     const opened = await open(config.file, config.cache, report, signal).catch((error: unknown) => {
@@ -96,12 +98,26 @@ export function localHost(onLost: (error: EngineError) => void): Host {
       throw error;
     });
     const source = new Remembering(abortable(opened.ranges, signal));
+    let made;
     try {
-      engine = await guarded(device.load(source, report));
+      made = await guarded(device.load(source, report));
     } catch (error) {
-      throw source.failure ?? error;
+      throw await blamed(source.failure ?? error, opened);
     }
+    if (ended !== undefined) {
+      made.free();
+      throw ended;
+    }
+    engine = made;
     verified = opened.isVerified;
+  }
+
+  /** A file that cannot be read and that nobody has vouched for may have come so: it is not kept. */
+  async function blamed(thrown: unknown, { discard }: Opened): Promise<unknown> {
+    if (discard === undefined || toError(thrown).code !== "corrupt_weights") return thrown;
+    await discard();
+    const { message } = toError(thrown);
+    return new EngineError("integrity", `${message}; it was removed from the cache: load again to download it anew`, { cause: thrown });
   }
 
   async function requestRoute({ method, path, body }: RouteRequest, signal: AbortSignal): Promise<RouteReply> {
@@ -113,12 +129,21 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     signal.addEventListener("abort", abort, { once: true });
     const replying = guarded(wasm.request(method, path, body, cancel));
     working.set(replying, cancel);
-    const reply = await replying;
-    working.delete(replying);
-    signal.removeEventListener("abort", abort);
+    let reply;
+    try {
+      reply = await replying;
+    } finally {
+      working.delete(replying);
+      signal.removeEventListener("abort", abort);
+    }
     const { status, contentType, allow, body: whole } = reply;
     const answer: RouteReply = { status, contentType, allow, body: whole, stream: undefined };
     const stream: Stream = { reply, cancel, pending: undefined };
+    if (ended !== undefined) {
+      // The reply tells of an abort that the caller did not ask for.
+      free(stream);
+      throw ended;
+    }
     if (whole === undefined && !signal.aborted) {
       answer.stream = nextStream++;
       streams.set(answer.stream, stream);
@@ -130,15 +155,21 @@ export function localHost(onLost: (error: EngineError) => void): Host {
 
   async function next(id: number): Promise<string | undefined> {
     const stream = streams.get(id);
-    if (stream === undefined) return undefined;
+    if (stream === undefined) return afterLast();
     // One at a time, whatever the caller does.
     await stream.pending;
-    if (streams.get(id) !== stream) return undefined;
+    if (streams.get(id) !== stream) return afterLast();
     stream.pending = guarded(stream.reply.next());
     const event = await stream.pending;
     stream.pending = undefined;
-    if (event === undefined && streams.delete(id)) free(stream);
-    return event;
+    if (event !== undefined) return event;
+    if (streams.delete(id)) free(stream);
+    return afterLast();
+  }
+
+  /** What comes after the last event: nothing, or why there are no more. */
+  function afterLast(): undefined {
+    if (ended !== undefined) throw ended;
   }
 
   async function close(id: number): Promise<void> {
@@ -158,7 +189,9 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     restSoon();
   }
 
-  async function unload(): Promise<void> {
+  async function unload(why = unloaded()): Promise<void> {
+    if (ended !== undefined) return;
+    ended = why;
     panicWatchers.delete(lose);
     if (panicked !== undefined) return;
     for (const cancel of working.values()) cancel.cancel();

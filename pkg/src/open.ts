@@ -2,15 +2,18 @@
 
 import { check, Sha256 } from "../wasm/foretoken.js";
 import { Cache } from "./cache.js";
-import { cached, download, type Downloading } from "./download.js";
+import { cached, discard, download, type Downloaded, type Downloading } from "./download.js";
 import { EngineError, toError } from "./errors.js";
 import type { FileConfig } from "./options.js";
-import { BlobRanges, type ByteRanges, HttpRanges, Remembering, request } from "./sources.js";
+import { Beginning, refuseHtml } from "./refuse.js";
+import { BlobRanges, type ByteRanges, HttpRanges, lengthOf, received, Remembering, request } from "./sources.js";
 
-interface Opened {
+export interface Opened {
   ranges: ByteRanges;
   /** Whether its SHA-256 was known and is right. */
   isVerified: boolean;
+  /** Removes it from the cache; undefined where it is not from there, or is what it should be. */
+  discard?: () => Promise<void>;
 }
 
 /** Opens a model file for reading, fetching it where it must be fetched; wasm must have been started. */
@@ -22,16 +25,15 @@ export async function open(
   if (file.kind === "handle") return opened(await file.handle.getFile(), false);
   const doing: Downloading = { onProgress, signal, newHash: () => new Sha256() };
   const cache = where === "opfs" ? await Cache.open() : undefined;
+  const kept = (cache: Cache, { file: stored, verified }: Downloaded): Opened =>
+    verified ? opened(stored, true) : { ...opened(stored, false), discard: () => discard(cache, file) };
   if (cache !== undefined) {
     const found = await cached(cache, file, doing);
-    if (found !== undefined) return opened(found.file, found.verified);
+    if (found !== undefined) return kept(cache, found);
   }
   const remote = await HttpRanges.open(file.url, file.name, file.headers, signal);
   if (remote !== undefined) await checkHeader(remote);
-  if (cache !== undefined) {
-    const { file: stored, verified } = await download(cache, file, doing);
-    return opened(stored, verified);
-  }
+  if (cache !== undefined) return kept(cache, await download(cache, file, doing));
   if (remote !== undefined && file.sha256 === undefined) return { ranges: remote, isVerified: false };
   return opened(await whole(file.url, file.headers, file.sha256, doing), file.sha256 !== undefined);
 }
@@ -49,24 +51,39 @@ async function checkHeader(remote: HttpRanges): Promise<void> {
 /** All of a file, where it can be neither cached nor read in parts. */
 async function whole(url: string, headers: Record<string, string>, sha256: string | undefined, doing: Downloading): Promise<Blob> {
   const response = await request(url, { headers, signal: doing.signal });
-  const total = Number(response.headers.get("Content-Length") ?? 0);
+  refuseHtml(response, url);
+  const total = lengthOf(response);
   const hash = doing.newHash();
+  const beginning = new Beginning(url);
   let loaded = 0;
+  /** Why it was refused: a response does not say why its body failed. */
+  let refused: unknown;
   const counted = new TransformStream<Uint8Array, Uint8Array>({
     transform(chunk, controller) {
+      try {
+        beginning.push(chunk);
+      } catch (error) {
+        throw (refused = error);
+      }
       hash.update(chunk);
       loaded += chunk.length;
-      doing.onProgress("download", loaded, total);
+      doing.onProgress("download", loaded, total ?? 0);
       controller.enqueue(chunk);
     },
   });
-  const blob = await new Response(response.body!.pipeThrough(counted)).blob();
-  const found = hash.hex();
-  hash.free();
-  if (sha256 !== undefined && found !== sha256) {
-    throw new EngineError("integrity", `${url}: its SHA-256 is ${found}, not ${sha256}`);
+  try {
+    const blob = await received(new Response(response.body!.pipeThrough(counted)).blob(), url, doing.signal).catch((error: unknown) => {
+      throw refused ?? error;
+    });
+    beginning.end();
+    const found = hash.hex();
+    if (sha256 !== undefined && found !== sha256) {
+      throw new EngineError("integrity", `${url}: its SHA-256 is ${found}, not ${sha256}`);
+    }
+    return blob;
+  } finally {
+    hash.free();
   }
-  return blob;
 }
 
 /** The same file, whose reads an abort ends: a load has no other place to stop at. */

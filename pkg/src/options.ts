@@ -1,6 +1,7 @@
 /** What a caller chooses, and the form in which it goes to whoever loads. */
 
 import { EngineError } from "./errors.js";
+import { toJson } from "./json.js";
 
 /** Where a model file comes from. A relative URL is the page's. */
 export type ModelSource = string | URL | RemoteModel | Blob | FileSystemFileHandle;
@@ -84,8 +85,8 @@ export interface LoadConfig {
   cache: "opfs" | "none";
   tier: string | undefined;
   wasmUrl: string | undefined;
-  /** What Rust reads: `crates/wasm/src/device.rs`. */
-  engine: Record<string, unknown>;
+  /** The JSON that Rust reads: `crates/wasm/src/device.rs`. */
+  engine: string;
 }
 
 const KNOWN = [
@@ -108,14 +109,14 @@ export function toConfig(options: EngineOptions): LoadConfig {
     cache,
     tier: options.tier,
     wasmUrl: options.wasmUrl === undefined ? undefined : absolute(options.wasmUrl, "wasmUrl"),
-    engine: {
+    engine: toJson({
       modelName: file.name,
       contextLength: options.contextLength,
       speculativeConfig: options.speculativeConfig,
       perRequestSpecDecodeMetrics: options.perRequestSpecDecodeMetrics,
       enablePerRequestMetrics: options.enablePerRequestMetrics,
       enableForceIncludeUsage: options.enableForceIncludeUsage,
-    },
+    }),
   };
 }
 
@@ -135,13 +136,22 @@ function toFile(model: ModelSource): FileConfig {
     throw refused("model.sha256", "must be 64 hexadecimal digits");
   }
   const url = absolute(remote.url, "model");
-  const name = remote.name ?? stem(decodeURIComponent(new URL(url).pathname));
+  const name = remote.name ?? stem(decoded(new URL(url).pathname));
   return { kind: "url", url, name, sha256, headers: { ...remote.headers } };
 }
 
 /** The last part of a path, without `.gguf`. */
 function stem(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1).replace(/\.gguf$/i, "") || "model";
+}
+
+/** A path without its escapes; as it is where they are none. */
+export function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
 }
 
 /** A worker's own address is not the page's: relative ones are resolved here. */

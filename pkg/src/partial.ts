@@ -67,8 +67,11 @@ class InPlace implements PartialFile {
   }
 
   async close(): Promise<void> {
-    this.handle.flush();
-    this.handle.close();
+    try {
+      this.handle.flush();
+    } finally {
+      this.handle.close();
+    }
   }
 }
 

@@ -1,9 +1,12 @@
 /** The engine in a dedicated worker. */
 
-import { EngineError, fromData } from "./errors.js";
+import { EngineError, fromData, unloaded } from "./errors.js";
 import type { Host, RouteReply } from "./host.js";
 import type { LoadProgress } from "./options.js";
 import type { FromWorker, Method, ToWorker } from "./rpc.js";
+
+/** How long a worker may take to say that it runs: its script and the package's modules are fetched meanwhile. */
+const START_MS = 20_000;
 
 interface Pending {
   resolve(value: never): void;
@@ -24,6 +27,7 @@ export function remoteHost(workerUrl: string | undefined, onLost: (error: Engine
     if (lost !== undefined) return;
     lost = error;
     ended.abort();
+    clearTimeout(starting);
     worker.terminate();
     for (const { reject } of pending.values()) reject(error);
     pending.clear();
@@ -35,8 +39,17 @@ export function remoteHost(workerUrl: string | undefined, onLost: (error: Engine
     onLost(error);
   }
 
+  // A module that a policy or a missing sibling keeps from running may fail without an event.
+  const starting = setTimeout(() => {
+    const message = `the engine's worker did not start within ${START_MS / 1000} s; see the options workerUrl and worker`;
+    lose(new EngineError("worker_lost", message));
+  }, START_MS);
+
   worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => {
-    if ("ready" in data) return watch(data.ready);
+    if ("ready" in data) {
+      clearTimeout(starting);
+      return watch(data.ready);
+    }
     if ("lost" in data) return lose(fromData(data.lost));
     const call = pending.get(data.id);
     if ("progress" in data) return call?.onProgress?.(data.progress);
@@ -82,7 +95,7 @@ export function remoteHost(workerUrl: string | undefined, onLost: (error: Engine
     metrics: () => call("metrics", []),
     info: () => call("info", []),
     // The worker's end gives back everything, whatever it is at.
-    unload: async () => end(new EngineError("disposed", "the engine was unloaded")),
+    unload: async (why = unloaded()) => end(why),
   };
 }
 

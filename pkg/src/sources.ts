@@ -2,6 +2,7 @@
 
 import type { ByteRanges } from "../wasm/foretoken.js";
 import { EngineError } from "./errors.js";
+import { refuseHtml } from "./refuse.js";
 
 export type { ByteRanges };
 
@@ -40,13 +41,15 @@ export class HttpRanges implements ByteRanges {
   ): Promise<HttpRanges | undefined> {
     const range = `bytes=0-${READ_AHEAD - 1}`;
     const response = await request(url, { headers: { ...headers, Range: range }, signal });
+    // Of 416 the page is about the range, not the file.
+    if (response.ok) refuseHtml(response, url);
     const total = totalOf(response);
     if (response.status !== 206 || total === undefined) {
       await response.body?.cancel();
       return undefined;
     }
     const file = new HttpRanges(name, total, url, headers, signal);
-    file.ahead = new Uint8Array(await response.arrayBuffer());
+    file.ahead = new Uint8Array(await received(response.arrayBuffer(), url, signal));
     return file;
   }
 
@@ -56,7 +59,7 @@ export class HttpRanges implements ByteRanges {
       const wanted = Math.min(Math.max(length, READ_AHEAD), this.size - offset);
       const range = `bytes=${offset}-${offset + wanted - 1}`;
       const response = await request(this.url, { headers: { ...this.headers, Range: range }, signal: this.signal });
-      const bytes = new Uint8Array(await response.arrayBuffer());
+      const bytes = new Uint8Array(await received(response.arrayBuffer(), this.url, this.signal));
       if (response.status !== 206 || bytes.length !== wanted) {
         throw new EngineError("network", `${this.url}: the server gave ${bytes.length} bytes with status ${response.status} for ${range}`);
       }
@@ -112,4 +115,20 @@ export async function request(url: string, init: RequestInit): Promise<Response>
 export function totalOf(response: Response): number | undefined {
   const total = Number(/\/(\d+)$/.exec(response.headers.get("Content-Range") ?? "")?.[1]);
   return Number.isSafeInteger(total) ? total : undefined;
+}
+
+/** The length of the body as it is read; unknown where it was compressed on its way. */
+export function lengthOf(response: Response): number | undefined {
+  const length = response.headers.get("Content-Length");
+  return length === null || response.headers.has("Content-Encoding") ? undefined : Number(length);
+}
+
+/** What is read of a response's body; where the connection fails meanwhile, an EngineError as `request` throws it. */
+export async function received<T>(reading: Promise<T>, url: string, signal: AbortSignal): Promise<T> {
+  try {
+    return await reading;
+  } catch (cause) {
+    if (signal.aborted) throw signal.reason;
+    throw new EngineError("network", `${url}: the connection was cut: ${String(cause)}`, { cause });
+  }
 }

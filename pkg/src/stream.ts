@@ -5,9 +5,13 @@ import { EngineError, type ErrorData, fromData } from "./errors.js";
 import type { Host } from "./host.js";
 
 const DATA = "data: ";
+const DONE = "[DONE]";
 
 /** Server-sent events, one at a time. */
 export class Events {
+  /** The last one was seen, or nobody wants more. */
+  private over = false;
+
   /** `onFault` is shown the error object of a stream that fails. */
   constructor(
     private readonly host: Host,
@@ -15,20 +19,34 @@ export class Events {
     private readonly signal: AbortSignal,
     private readonly onFault: (json: string) => void,
   ) {
-    signal.addEventListener("abort", this.close, { once: true });
+    signal.addEventListener("abort", this.release, { once: true });
   }
 
-  /** The next, as it goes over the wire; undefined after the last. Rejects with the signal's reason once that is raised. */
+  /**
+   * The next, as it goes over the wire; undefined after the last, which is `[DONE]` or an error. Rejects with the signal's reason once
+   * that is raised, and where the stream is cut short.
+   */
   async next(): Promise<string | undefined> {
+    if (this.over) return undefined;
     const event = await orAborted(this.host.next(this.stream), this.signal);
-    if (event === undefined) this.signal.removeEventListener("abort", this.close);
-    else if (event.startsWith(`${DATA}{"error":`)) this.onFault(event.slice(DATA.length));
+    if (event === undefined) {
+      if (this.over) return undefined;
+      throw new EngineError("internal", "the stream ended before its last event");
+    }
+    const isFault = event.startsWith(`${DATA}{"error":`);
+    if (isFault || event.startsWith(`${DATA}${DONE}`)) this.close();
+    if (isFault) this.onFault(event.slice(DATA.length));
     return event;
   }
 
-  /** Cancels the request. */
+  /** Cancels the request, unless it has ended. */
   readonly close = (): void => {
-    this.signal.removeEventListener("abort", this.close);
+    this.over = true;
+    this.release();
+  };
+
+  private readonly release = (): void => {
+    this.signal.removeEventListener("abort", this.release);
     this.host.close(this.stream).catch(() => {});
   };
 
@@ -64,7 +82,7 @@ export class CompletionStream<Chunk> implements AsyncIterable<Chunk> {
     try {
       for (let event = await this.events.next(); event !== undefined; event = await this.events.next()) {
         const data = event.slice(DATA.length, -2);
-        if (data === "[DONE]") continue;
+        if (data === DONE) continue;
         const value = JSON.parse(data) as Chunk | { error: ErrorData };
         if (typeof value === "object" && value !== null && "error" in value) throw fromData(value.error);
         yield value as Chunk;

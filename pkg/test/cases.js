@@ -98,6 +98,11 @@ export const cases = {
       engine.completions.create({ prompt: "the", max_tokens: tokens }).then(() => done.push(i)));
     await Promise.all(calls);
     equal(done, [0, 1, 2], "order");
+    // The body of a fetch takes a while to be read, and keeps its place.
+    const body = JSON.stringify({ prompt: "the", max_tokens: 9 });
+    const fetched = engine.fetch("http://foretoken.local/v1/completions", { method: "POST", body }).then(() => done.push(3));
+    await Promise.all([fetched, engine.completions.create({ prompt: "the", max_tokens: 1 }).then(() => done.push(4))]);
+    equal(done, [0, 1, 2, 3, 4], "order with fetch");
   }),
 
   "errors have codes and name the field": () => withTiny({}, async (engine) => {
@@ -114,6 +119,20 @@ export const cases = {
     equal([bad.code, bad.param], ["invalid_request", "contextLength"], "before the file is asked for");
     const config = await failure(createEngine({ model: TINY, speculativeConfig: { method: "magic" } }), "no such method");
     equal(config.param, "speculative_config.method", "param");
+  }),
+
+  "what JSON has no form for is refused, by its field": () => withTiny({ worker: false }, async (engine) => {
+    const cycle = {};
+    cycle.more = cycle;
+    for (const [param, value] of [["temperature", NaN], ["top_p", Infinity], ["seed", 7n], ["logit_bias", { 5: NaN }], ["metadata", cycle]]) {
+      const refused = await failure(engine.chat.completions.create(chat({ [param]: value })), param);
+      ok(refused instanceof EngineError, `${param}: an EngineError`);
+      equal([refused.code, refused.param], ["invalid_request", param], "code and param");
+    }
+    for (const worker of [true, false]) {
+      const option = await failure(createEngine({ model: TINY, worker, contextLength: NaN }), "no number");
+      equal([option.code, option.param], ["invalid_request", "contextLength"], "code and param");
+    }
   }),
 
   "fetch answers as a server does": () => withTiny({}, async ({ fetch }) => {
@@ -207,15 +226,19 @@ export const cases = {
     }
   },
 
-  "tokenize, info and models tell what is loaded": () => withTiny({ model: { url: TINY, name: "mine" } }, async (engine) => {
+  "tokenize, info and models tell what is loaded": () => withTiny({ model: { url: TINY, name: "my 7%" } }, async (engine) => {
     const tokens = await engine.tokenize("the cat");
     equal((await engine.detokenize(tokens)).join("").trimStart(), "the cat", "tokens and back");
     const info = await engine.info();
-    equal([info.model, info.contextLength, info.integrity], ["mine", 64, "unverified"], "info");
+    equal([info.model, info.contextLength, info.integrity], ["my 7%", 64, "unverified"], "info");
     ok(["holds", "holds_padded"].includes(info.rowInvariance), `row invariance ${info.rowInvariance}`);
     ok(info.adapter.name !== "", "the adapter has a name");
     ok(info.deviceBytes > 0 && info.wasmBytes > 0, "bytes");
-    equal((await engine.models.list()).data[0].id, "mine", "models");
+    equal((await engine.models.list()).data[0].id, "my 7%", "models");
+    equal((await engine.models.retrieve("my 7%")).id, "my 7%", "the model");
+    for (const [name, status] of [["my%207%25", 200], ["my%207%", 404], ["my", 404]]) {
+      equal((await engine.fetch(`http://foretoken.local/v1/models/${name}`)).status, status, name);
+    }
   }),
 
   "a File, a Blob and a file of the private file system load": async () => {
@@ -231,12 +254,41 @@ export const cases = {
   },
 
   "unloading rejects what is in flight, and what follows": async () => {
-    const engine = await createEngine({ model: TINY });
-    const flying = failure(engine.chat.completions.create(chat({ max_tokens: 40 })), "in flight");
-    await engine.unload();
-    equal((await flying).code, "disposed", "in flight");
-    equal((await failure(engine.info(), "after")).code, "disposed", "after");
-    await engine.unload();
+    const long = chat({ max_tokens: 40, ignore_eos: true });
+    const whole = (engine) => engine.chat.completions.create(long);
+    const streamed = async (engine) => all(await engine.chat.completions.create({ ...long, stream: true }));
+    const fetched = async ({ fetch }) => {
+      const body = JSON.stringify({ ...long, stream: true });
+      const response = await fetch("http://foretoken.local/v1/chat/completions", { method: "POST", body });
+      if (response.status !== 200) throw (await response.json()).error;
+      const reader = response.body.getReader();
+      while (!(await reader.read()).done);
+    };
+    for (const worker of [true, false]) {
+      for (const ask of [whole, streamed, fetched]) {
+        const engine = await createEngine({ model: TINY, worker });
+        const what = `${ask.name}, worker: ${worker}`;
+        const flying = failure(ask(engine), what);
+        const waiting = failure(engine.chat.completions.create(chat()), `behind ${what}`);
+        for (let i = 0; i < 500 && (await engine.metrics()).num_requests_running === 0; i++) await new Promise((resolve) => setTimeout(resolve));
+        await engine.unload();
+        equal([(await flying).code, (await waiting).code], ["disposed", "disposed"], what);
+        equal((await failure(engine.info(), "after")).code, "disposed", "after");
+        await engine.unload();
+      }
+    }
+  },
+
+  "a worker that does not start is given up": async () => {
+    const { setTimeout } = globalThis;
+    globalThis.setTimeout = (call, ms, ...args) => setTimeout(call, ms >= 20_000 ? 100 : ms, ...args);
+    try {
+      // A module that says nothing.
+      const error = await failure(createEngine({ model: TINY, workerUrl: "/pkg/test/check.js" }), "no worker");
+      equal(error.code, "worker_lost", `code of: ${error.message}`);
+    } finally {
+      globalThis.setTimeout = setTimeout;
+    }
   },
 
   "a lost worker rejects what is in flight; the next request loads anew from the cache, once": async () => {
@@ -285,6 +337,35 @@ export const cases = {
       });
     } finally {
       GPUAdapter.prototype.requestDevice = requestDevice;
+    }
+  },
+
+  "a lost device fails what waits for the same reason": async () => {
+    const devices = [];
+    const { requestDevice } = GPUAdapter.prototype;
+    GPUAdapter.prototype.requestDevice = async function (...args) {
+      const device = await requestDevice.apply(this, args);
+      devices.push(device);
+      return device;
+    };
+    const channel = new BroadcastChannel("lose the device");
+    const inWorker = () => (channel.postMessage(null), new Promise((resolve) => setTimeout(resolve, 200)));
+    try {
+      for (const [options, lose] of [[{ worker: false }, () => devices[0].destroy()], [{ workerUrl: "/pkg/test/losing-worker.js" }, inWorker]]) {
+        await withTiny(options, async (engine) => {
+          const stream = await engine.chat.completions.create(chat({ stream: true, max_tokens: 40, ignore_eos: true }));
+          const waiting = [1, 2].map((i) => failure(engine.chat.completions.create(chat()), `waiting ${i}`));
+          const first = await failure((async () => {
+            for await (const _ of stream) await lose();
+          })(), "in flight");
+          const codes = [first, ...(await Promise.all(waiting))].map(({ code }) => code);
+          equal(codes, ["device_lost", "device_lost", "device_lost"], "codes");
+          ok((await engine.chat.completions.create(chat())).choices[0].message.content !== "", "the answer after");
+        });
+      }
+    } finally {
+      GPUAdapter.prototype.requestDevice = requestDevice;
+      channel.close();
     }
   },
 
@@ -344,6 +425,24 @@ export const cases = {
       StorageManager.prototype.estimate = estimate;
     }
     equal(await listCached(), [], "kept");
+    // What the store takes it may still not put on the disk.
+    const { createWritable } = FileSystemFileHandle.prototype;
+    FileSystemFileHandle.prototype.createWritable = async function (...args) {
+      const writable = await createWritable.apply(this, args);
+      if (!this.name.endsWith(".partial")) return writable;
+      writable.close = async () => {
+        await writable.abort();
+        throw new DOMException("no room", "QuotaExceededError");
+      };
+      return writable;
+    };
+    try {
+      const error = await failure(createEngine({ model: TINY, worker: false }), "a store that is full at the end");
+      equal(error.code, "quota_exceeded", `code of: ${error.message}`);
+    } finally {
+      FileSystemFileHandle.prototype.createWritable = createWritable;
+    }
+    equal(await listCached(), [], "kept");
   },
 
   "loading again and again does not grow the wasm memory": async () => {
@@ -367,7 +466,35 @@ export const cases = {
     equal(missing.code, "model_not_found", `code of: ${missing.message}`);
     const other = await failure(createEngine({ model: "/pkg/package.json" }), "another kind of file");
     equal(other.code, "corrupt_weights", `code of: ${other.message}`);
+    for (const cache of ["opfs", "none"]) {
+      for (const model of [`${TINY}?html=206`, "/pkg/package.json?noranges", `${TINY}?short=0`, `${TINY}?short=2`]) {
+        const error = await failure(createEngine({ model, cache }), model);
+        equal(error.code, "integrity", `code of: ${error.message}`);
+      }
+    }
     equal(await listCached(), [], "kept");
+  },
+
+  "a stored file that cannot be loaded is removed": async () => {
+    await clearCache();
+    // A server that gives half a file and calls it whole.
+    for (const worker of [true, false]) {
+      const half = await failure(createEngine({ model: `${TINY}?short=60000`, worker }), "half a file");
+      equal(half.code, "integrity", `code of: ${half.message}`);
+      equal(await listCached(), [], "kept");
+    }
+    await withTiny({}, async () => {});
+    const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle("foretoken");
+    for await (const [name, handle] of folder.entries()) {
+      if (!name.endsWith(".gguf")) continue;
+      const writable = await handle.createWritable({ keepExistingData: true });
+      await writable.truncate(60000);
+      await writable.close();
+    }
+    const damaged = await failure(createEngine({ model: TINY }), "a damaged file");
+    equal(damaged.code, "integrity", `code of: ${damaged.message}`);
+    equal(await listCached(), [], "kept");
+    await withTiny({}, streamingEqualsWhole);
   },
 
   "a known hash is checked": async () => {

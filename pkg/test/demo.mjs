@@ -68,6 +68,21 @@ await step("Escape stops an answer, and the next one comes", async () => {
   equal(await text(".message.assistant:last-child .note"), "stopped");
 });
 
+await step("a new chat during an answer begins without it", async () => {
+  await page.fill("#question", "Tell me a long story.");
+  await page.press("#question", "Enter");
+  await page.locator(".message.assistant:last-child .text span").nth(1).waitFor({ timeout: ANSWER_MS });
+  await page.click("#reset");
+  await idle(ANSWER_MS);
+  await page.fill("#max-tokens", "24");
+  await page.fill("#question", "What is the capital of France?");
+  await page.press("#question", "Enter");
+  await page.locator("#stop:not([disabled])").waitFor();
+  await idle(ANSWER_MS);
+  equal(await page.locator(".message").count(), 2);
+  equal(await text(".message.assistant .text"), "The capital of France is Paris.");
+});
+
 await step("a race ends with the same tokens", async () => {
   await page.click("#reset");
   await page.fill("#max-tokens", "24");

@@ -9,7 +9,7 @@ const TYPES = { ".html": "text/html", ".js": "text/javascript", ".wasm": "applic
 /**
  * Serves `roots`, from the first part of a path to a folder, and `scripts`, from whole paths to JavaScript. `policy` is the content security
  * policy of pages and scripts. Query parameters make it misbehave: `?cut=N` ends the connection after N bytes, once per file; `?html` gives
- * a page with status 200; `?noranges` ignores ranges.
+ * a page with status 200, `?html=206` with that one; `?noranges` ignores ranges; `?short=N` does too, and gives the first N bytes as if they were all.
  */
 export function serve(roots, scripts = {}, policy = "") {
   const cuts = new Set();
@@ -18,8 +18,10 @@ export function serve(roots, scripts = {}, policy = "") {
     const [, root, ...rest] = normalize(decodeURIComponent(url.pathname)).split("/");
     const range = request.headers.range;
     if (url.searchParams.has("html")) {
-      response.writeHead(200, { "content-type": "text/html" });
-      return response.end("<!doctype html><title>Log in</title>");
+      const page = "<!doctype html><title>Log in</title>";
+      const status = Number(url.searchParams.get("html")) || 200;
+      response.writeHead(status, { "content-type": "text/html", "content-range": `bytes 0-${page.length - 1}/${page.length}` });
+      return response.end(page);
     }
     const script = scripts[url.pathname];
     if (script !== undefined) {
@@ -31,7 +33,8 @@ export function serve(roots, scripts = {}, policy = "") {
       response.writeHead(404, { "content-type": "text/plain" });
       return response.end("not here");
     }
-    const { size, mtimeMs } = statSync(file);
+    const { size: stored, mtimeMs } = statSync(file);
+    const size = Number(url.searchParams.get("short") ?? stored);
     const headers = {
       "access-control-allow-origin": "*",
       "accept-ranges": "bytes",
@@ -41,7 +44,8 @@ export function serve(roots, scripts = {}, policy = "") {
       etag: `"${size}-${mtimeMs}"`,
     };
     let [from, to] = [0, size - 1];
-    const asked = url.searchParams.has("noranges") ? null : /^bytes=(\d+)-(\d*)$/.exec(range ?? "");
+    const ignored = url.searchParams.has("noranges") || url.searchParams.has("short");
+    const asked = ignored ? null : /^bytes=(\d+)-(\d*)$/.exec(range ?? "");
     if (asked !== null) {
       from = Number(asked[1]);
       to = Math.min(asked[2] === "" ? to : Number(asked[2]), to);
@@ -60,6 +64,7 @@ export function serve(roots, scripts = {}, policy = "") {
       part.on("end", () => setTimeout(() => response.destroy(), 50));
       return part.pipe(response, { end: false });
     }
+    if (to < from) return response.end();
     createReadStream(file, { start: from, end: to }).pipe(response);
   });
   return new Promise((resolve) => {

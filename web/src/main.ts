@@ -66,10 +66,12 @@ async function send(): Promise<void> {
   add("user", text);
   const { text: into, note } = add("assistant", "");
   clearSteps();
-  messages.push({ role: "user", content: text });
+  // "New chat" begins another one meanwhile.
+  const conversation = messages;
+  conversation.push({ role: "user", content: text });
   await run(
     async (engine, signal) => {
-      const answer = await stream(engine, { messages, ...settings() }, into, signal, (tokens) => {
+      const answer = await stream(engine, { messages: conversation, ...settings() }, into, signal, (tokens) => {
         showStep(tokens);
         log.scrollTop = log.scrollHeight;
       });
@@ -81,8 +83,8 @@ async function send(): Promise<void> {
     (why) => (note.textContent = why),
   );
   // As far as it came: a stopped answer is part of the conversation; a question without any answer is not.
-  if (into.textContent === "") messages.pop();
-  else messages.push({ role: "assistant", content: into.textContent ?? "" });
+  if (into.textContent === "") conversation.pop();
+  else conversation.push({ role: "assistant", content: into.textContent ?? "" });
 }
 
 element("chat-form", HTMLFormElement).addEventListener("submit", (event) => {
