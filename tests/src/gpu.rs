@@ -30,3 +30,18 @@ pub fn open_with(options: GpuOptions) -> Option<GpuOps> {
     }
     Some(block_on(GpuOps::new(options)).expect("an adapter that was found opens"))
 }
+
+/// Asserts that no more bytes are lent than were before; a skip said aloud where the allocator does not tell.
+///
+/// # Panics
+/// If there are more.
+pub fn assert_given_back(ops: &GpuOps, before: Option<u64>) {
+    if let (Some(before), Some(after)) = (before, ops.allocated_bytes()) {
+        assert!(
+            after <= before,
+            "{before} bytes were allocated before, {after} after"
+        );
+    } else {
+        crate::skip("the driver's allocator does not tell what it lends");
+    }
+}

@@ -198,6 +198,19 @@ fn matmul<O: Ops>(
     block_on(ops.read_activation(&out)).unwrap()
 }
 
+/// Random weights `[outputs, cols]` in one format, as parts of the matrix that `usage` takes.
+fn parts(
+    random: &mut Random,
+    usage: Use,
+    format: Format,
+    outputs: u32,
+    cols: u32,
+) -> Vec<(Format, u32, Vec<u8>)> {
+    let count = if usage == Use::SwiGlu { 2 } else { 1 };
+    let mut part = || random.weights(format, (outputs * cols) as usize);
+    (0..count).map(|_| (format, outputs, part())).collect()
+}
+
 #[test]
 fn matmul_of_every_format_and_epilogue() {
     let mut random = Random(1);
@@ -208,18 +221,7 @@ fn matmul_of_every_format_and_epilogue() {
             for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
                 // Outputs that end inside a group (but the residual is embedded, so whole blocks there).
                 let outputs = if usage == Use::Add { 96 } else { 83 };
-                let mut part = || {
-                    (
-                        format,
-                        outputs,
-                        random.weights(format, (outputs * cols) as usize),
-                    )
-                };
-                let parts = if usage == Use::SwiGlu {
-                    vec![part(), part()]
-                } else {
-                    vec![part()]
-                };
+                let parts = parts(&mut random, usage, format, outputs, cols);
                 for (n, phase) in [
                     (1, Phase::Rows),
                     (3, Phase::Rows),
@@ -299,13 +301,7 @@ fn activations_beyond_a_uniform_binding() {
             let format = FORMATS.iter().find(|f| f.name() == "q8_0").copied();
             let format = format.expect("q8_0 is read");
             let outputs = 64;
-            let mut part = || {
-                let bytes = random.weights(format, (outputs * cols) as usize);
-                (format, outputs, bytes)
-            };
-            let parts: Vec<_> = (0..if usage == Use::SwiGlu { 2 } else { 1 })
-                .map(|_| part())
-                .collect();
+            let parts = parts(&mut random, usage, format, outputs, cols);
             let x = Random(6).values(31 * cols as usize);
             let y = Random(7).values(31 * outputs as usize);
             let what = format!("{tier} {shape:?} {usage:?}");
@@ -427,18 +423,7 @@ fn tuned_shapes_have_the_bits_of_those_that_sum_alike() {
     for &format in FORMATS {
         for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
             let outputs = 96;
-            let mut part = || {
-                (
-                    format,
-                    outputs,
-                    random.weights(format, (outputs * cols) as usize),
-                )
-            };
-            let parts = if usage == Use::SwiGlu {
-                vec![part(), part()]
-            } else {
-                vec![part()]
-            };
+            let parts = parts(&mut random, usage, format, outputs, cols);
             let x = Random(14).values(31 * cols as usize);
             let y = Random(15).values(31 * outputs as usize);
             let run = |gpu: &mut GpuOps, rows: usize, phase| {
@@ -690,18 +675,7 @@ fn every_row_is_bitwise_the_same_among_1_to_16_rows() {
         for &format in FORMATS {
             for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
                 let outputs = 96;
-                let mut part = || {
-                    (
-                        format,
-                        outputs,
-                        random.weights(format, (outputs * cols) as usize),
-                    )
-                };
-                let parts = if usage == Use::SwiGlu {
-                    vec![part(), part()]
-                } else {
-                    vec![part()]
-                };
+                let parts = parts(&mut random, usage, format, outputs, cols);
                 let y = Random(11).values(16 * outputs as usize);
                 let whole = matmul(&mut gpu, usage, &parts, cols, &x, &y, Phase::Rows);
                 for n in 1..16 {

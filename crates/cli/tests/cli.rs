@@ -1,30 +1,20 @@
 //! The binary from outside: exit status, one line on stderr, nothing but the object on stdout. Runs the
 //! TINY model on `--device cpu`, so no GPU is needed.
 
+mod common;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{DATA, Output};
 use serde_json::Value;
 
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data");
 /// Far more than any of these takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-struct Output {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
 impl Output {
-    /// The one object on stdout.
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {:?}", self.stdout))
-    }
-
     /// Fails with `code` and one line on stderr that has all of `words`.
     fn assert_error(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{}", self.stderr);

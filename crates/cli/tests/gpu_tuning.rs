@@ -1,27 +1,14 @@
 //! Tuning from outside: kernels are measured once for a device, kept, and taken as they were kept. Runs the TINY model
 //! on the GPU, each test in a home folder of its own.
 
+mod common;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use common::{DATA, Output};
 use serde_json::Value;
-
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data");
-
-struct Output {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl Output {
-    /// The one object on stdout.
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {:?}", self.stdout))
-    }
-}
 
 /// A home folder of a test's own, and what becomes of it.
 struct Home(PathBuf);

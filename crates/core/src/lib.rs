@@ -27,4 +27,7 @@ pub use row::{
     MAX_PREFILL_ROWS, MAX_VERIFY_ROWS, Phase, Position, Row, SequenceSlot, TOKEN_ON_DEVICE, TokenId,
 };
 pub use sampling::{Chooser, Sampling};
-pub use steps::{HostSteps, MAX_STEP_STOP_IDS, MatchOrder, NgramLookup, StepLimits, StepOutcome};
+pub use steps::{
+    HostSteps, MAX_STEP_STOP_IDS, MAX_STEPS_A_WAIT, MatchOrder, NgramLookup, StepLimits,
+    StepOutcome,
+};

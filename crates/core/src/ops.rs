@@ -220,7 +220,7 @@ pub trait Ops {
 
     /// Lets steps of `sequence` follow one another without the host: [`Ops::next_step`] has the device make the row table
     /// of the next pass, [`Ops::begin_next`] starts that pass, and [`Ops::read_step`] tells later what came of each, `batch`
-    /// steps (1..=8) a wait. `tokens` were committed so far; all but the last are in the KV cache. One sequence at a time.
+    /// steps (1..=[`crate::MAX_STEPS_A_WAIT`]) a wait. `tokens` were committed so far; all but the last are in the KV cache. One sequence at a time.
     ///
     /// [`Ops::begin`] and another `start_steps` abandon what was not read: those steps still run, and write keys and values
     /// behind the committed tokens, where whoever comes next writes before it reads.

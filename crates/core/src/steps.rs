@@ -59,6 +59,9 @@ pub struct StepLimits {
     pub stop_ids: Vec<TokenId>,
 }
 
+/// The most steps that one wait reads ([`crate::Ops::start_steps`]).
+pub const MAX_STEPS_A_WAIT: usize = 8;
+
 /// Stop ids that a device heeds.
 pub const MAX_STEP_STOP_IDS: usize = 60;
 

@@ -1,9 +1,9 @@
 //! The loop that yields committed blocks of tokens.
 
-use foretoken_core::{Clock, LanguageModel, Ops, Phase, Row, TokenId};
+use foretoken_core::{Clock, LanguageModel, MAX_STEPS_A_WAIT, Ops, Phase, Row, TokenId};
 
 use crate::choices::{Choices, read_choices};
-use crate::in_flight::{InFlight, MAX_STEPS_A_WAIT};
+use crate::in_flight::InFlight;
 use crate::prefill::{check_prompt, run_prompt};
 use crate::sequence::position;
 use crate::{

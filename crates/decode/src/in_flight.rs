@@ -16,9 +16,6 @@ use crate::decode_loop::{DecodeLoop, detailed, elapsed_ms};
 use crate::sequence::position;
 use crate::{Block, DecodeError};
 
-/// The most steps that one wait reads ([`Ops::start_steps`]).
-pub(crate) const MAX_STEPS_A_WAIT: usize = 8;
-
 /// Drafts that a pass may have.
 #[derive(Debug, Clone, Copy, Default)]
 struct Drafts {

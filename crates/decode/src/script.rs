@@ -12,9 +12,10 @@ use std::rc::Rc;
 
 use foretoken_core::sampling::{TokenLogprobs, choose_rows, token_logprobs};
 use foretoken_core::{
-    AttentionShape, Chooser, Chosen, HostSteps, KvShape, LanguageModel, MatrixLayout, MatrixPart,
-    ModelConfig, NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling,
-    SequenceSlot, StepLimits, StepOutcome, TOKEN_ON_DEVICE, TokenId,
+    AttentionShape, Chooser, Chosen, HostSteps, KvShape, LanguageModel, MAX_STEPS_A_WAIT,
+    MatrixLayout, MatrixPart, ModelConfig, NgramLookup, Ops, OpsError, Phase, Position,
+    RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome, TOKEN_ON_DEVICE,
+    TokenId,
 };
 
 use crate::Sequence;
@@ -345,7 +346,10 @@ impl Ops for ScriptOps {
         limits: &StepLimits,
         batch: usize,
     ) -> Result<(), OpsError> {
-        assert!((1..=8).contains(&batch), "{batch} steps a wait");
+        assert!(
+            (1..=MAX_STEPS_A_WAIT).contains(&batch),
+            "{batch} steps a wait"
+        );
         self.steps.start(sequence, tokens, limits);
         Ok(())
     }

@@ -36,6 +36,20 @@ impl<O: Ops> Engine<O> {
     }
 }
 
+/// Row counts with kernels of their own.
+pub(crate) const ROW_COUNTS: [usize; 5] = [1, 2, 4, 8, MAX_VERIFY_ROWS];
+
+/// So many rows after `context` positions: what they say does not matter.
+pub(crate) fn rows_after(context: Position, rows: usize, vocab: u32) -> Vec<Row> {
+    (0..rows as Position)
+        .map(|i| Row {
+            token: i % vocab,
+            position: context + i,
+            sequence: 0,
+        })
+        .collect()
+}
+
 /// Runs one pass of `rows` rows after `context` positions and returns its milliseconds.
 async fn time_pass<O: Ops>(
     ops: &mut O,
@@ -55,13 +69,7 @@ fn submit_pass<O: Ops>(
     rows: usize,
     context: Position,
 ) -> Result<(), OpsError> {
-    let table: Vec<Row> = (0..rows as Position)
-        .map(|i| Row {
-            token: i % model.config().vocab_size,
-            position: context + i,
-            sequence: 0,
-        })
-        .collect();
+    let table = rows_after(context, rows, model.config().vocab_size);
     ops.begin(Phase::Rows, &table, rows);
     let logits = model.forward(ops);
     ops.choose(logits);
@@ -84,7 +92,7 @@ pub(crate) async fn time_passes<O: Ops>(
     let mut times = Vec::new();
     let clock = Clock::start();
     for _ in 0..ROUNDS {
-        for rows in [1, 2, 4, 8, 16].into_iter().filter(fits) {
+        for rows in ROW_COUNTS.into_iter().filter(fits) {
             times.push((rows, time_pass(ops, model, rows, 0).await?));
         }
         if clock.elapsed_ms() > ENOUGH_MS {

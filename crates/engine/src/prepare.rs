@@ -1,14 +1,11 @@
 //! Making at load what requests will need: a recording that is dropped leaves its pipelines and bind groups behind.
 
 use foretoken_core::{
-    LanguageModel, MAX_PREFILL_ROWS, MAX_VERIFY_ROWS, NgramLookup, Ops, OpsError, Phase, Row,
-    Sampling, StepLimits,
+    LanguageModel, MAX_PREFILL_ROWS, NgramLookup, Ops, OpsError, Phase, Sampling, StepLimits,
 };
 
 use crate::SpeculativeConfig;
-
-/// Row counts with pipelines of their own.
-const ROW_COUNTS: [usize; 5] = [1, 2, 4, 8, MAX_VERIFY_ROWS];
+use crate::measure::{ROW_COUNTS, rows_after};
 
 /// Records a pass of every kind that a request may run, and drops it. Left to the first request that needs them: the
 /// table of penalties and biases, and more than no alternatives of log-probabilities.
@@ -19,15 +16,7 @@ pub(crate) fn prepare<O: Ops>(
 ) -> Result<(), OpsError> {
     let context = model.context_length() as usize;
     let vocab = model.config().vocab_size;
-    let rows = |count: usize| -> Vec<Row> {
-        (0..count as u32)
-            .map(|position| Row {
-                token: 0,
-                position,
-                sequence: 0,
-            })
-            .collect()
-    };
+    let rows = |count| rows_after(0, count, vocab);
     for logit_rows in [0, 1] {
         let rows = rows(MAX_PREFILL_ROWS.min(context));
         ops.begin(Phase::Prefill, &rows, logit_rows);

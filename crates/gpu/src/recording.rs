@@ -558,13 +558,7 @@ impl Recorder {
                 .gpu
                 .device
                 .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            {
-                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                pass.set_pipeline(&self.pipeline_list[dispatch.pipeline].raw);
-                pass.set_bind_group(0, &self.bind_group_list[dispatch.bind_group], &[]);
-                let [x, y, z] = dispatch.grid;
-                pass.dispatch_workgroups(x, y, z);
-            }
+            self.encode(std::slice::from_ref(&dispatch), &mut encoder);
             let clock = Clock::start();
             self.gpu.queue.submit([encoder.finish()]);
             self.gpu.wait()?;

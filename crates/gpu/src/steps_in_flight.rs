@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use foretoken_core::{OpsError, StepOutcome};
+use foretoken_core::{MAX_STEPS_A_WAIT, OpsError, StepOutcome};
 
 use crate::device::Mapping;
 use crate::ops::next_step::{OUTCOME_BYTES, outcomes};
@@ -11,8 +11,6 @@ use crate::recording::Recorder;
 /// Batches there can be at once: one that fills, and those that the host has not read. Two batches are in flight, and a
 /// third may begin while the first is read.
 const BATCHES: usize = 3;
-/// The most steps of a batch.
-const MAX_STEPS: usize = 8;
 
 /// Submitted steps whose outcomes one buffer takes.
 struct Batch {
@@ -41,7 +39,7 @@ pub(crate) struct StepsInFlight {
 impl StepsInFlight {
     /// Makes the buffers that all steps will need.
     pub(crate) fn new(recorder: &mut Recorder) -> Self {
-        let bytes = MAX_STEPS as u64 * OUTCOME_BYTES;
+        let bytes = MAX_STEPS_A_WAIT as u64 * OUTCOME_BYTES;
         Self {
             batch: 1,
             free: (0..BATCHES)
@@ -54,7 +52,10 @@ impl StepsInFlight {
     }
 
     pub(crate) fn start(&mut self, batch: usize) {
-        assert!((1..=MAX_STEPS).contains(&batch), "{batch} steps a wait");
+        assert!(
+            (1..=MAX_STEPS_A_WAIT).contains(&batch),
+            "{batch} steps a wait"
+        );
         self.abandon();
         self.batch = batch;
     }
