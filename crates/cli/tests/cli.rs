@@ -854,7 +854,7 @@ fn bench_compares_plain_and_speculative_runs() {
 #[test]
 fn a_conversation_keeps_its_history_until_reset() {
     let command = format!(
-        "{} chat --model tiny --device cpu --max-tokens 4 --temperature 0 --system s",
+        "exec {} chat --model tiny --device cpu --max-tokens 4 --temperature 0 --system s",
         env!("CARGO_BIN_EXE_foretoken")
     );
     let child = Command::new("script")
@@ -920,8 +920,9 @@ fn ctrl_c_stops_an_answer_and_keeps_it() {
     let models = models
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/foretoken/models")));
     let model = models.unwrap_or_default().join("smollm2-135m.gguf");
+    // `exec`: a shell that waits for the chat would end by the same Ctrl-C.
     let command = format!(
-        "{} chat --model {} --device cpu --temperature 0 --max-tokens 200",
+        "exec {} chat --model {} --device cpu --temperature 0 --max-tokens 200",
         env!("CARGO_BIN_EXE_foretoken"),
         model.display()
     );
