@@ -1,12 +1,14 @@
 //! GPUs: the adapter of the machine, or a skip said aloud.
 
-use foretoken_gpu::{GpuOps, GpuOptions, Tier, adapters};
-use pollster::block_on;
+#[cfg(not(target_arch = "wasm32"))]
+use foretoken_gpu::Tier;
+use foretoken_gpu::{GpuOps, GpuOptions, adapters};
 
 /// `1` makes a missing adapter a failure; the continuous build sets it.
 const REQUIRE_GPU: &str = "FORETOKEN_REQUIRE_GPU";
 
 /// Opens the fastest adapter on a tier; `None`, said aloud, where there is no adapter or it lacks the tier.
+#[cfg(not(target_arch = "wasm32"))]
 pub fn open(tier: Tier) -> Option<GpuOps> {
     open_with(GpuOptions {
         tier: Some(tier),
@@ -15,9 +17,15 @@ pub fn open(tier: Tier) -> Option<GpuOps> {
 }
 
 /// The same with every option; `tier` must be given.
+#[cfg(not(target_arch = "wasm32"))]
 pub fn open_with(options: GpuOptions) -> Option<GpuOps> {
+    pollster::block_on(opened(options))
+}
+
+/// The same where nothing may block.
+pub async fn opened(options: GpuOptions) -> Option<GpuOps> {
     let tier = options.tier.expect("a test names its tier");
-    let found = block_on(adapters());
+    let found = adapters().await;
     let Some(adapter) = found.first() else {
         let required = std::env::var_os(REQUIRE_GPU).is_some_and(|value| value == "1");
         assert!(!required, "{REQUIRE_GPU}=1 and there is no GPU adapter");
@@ -28,7 +36,8 @@ pub fn open_with(options: GpuOptions) -> Option<GpuOps> {
         crate::skip(&format!("{} has no tier {tier}", adapter.name));
         return None;
     }
-    Some(block_on(GpuOps::new(options)).expect("an adapter that was found opens"))
+    let opened = GpuOps::new(options).await;
+    Some(opened.expect("an adapter that was found opens"))
 }
 
 /// Asserts that no more bytes are lent than were before; a skip said aloud where the allocator does not tell.

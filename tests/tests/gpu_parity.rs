@@ -1,5 +1,5 @@
 //! Level 2: every op on the GPU equals the same op on `CpuOps`, for every format, on every tier the adapter has; and
-//! every row of the row family is bit for bit the same among 1 to 16 rows.
+//! every row of the row family is bit for bit the same among 1 to 16 rows. Natively, and in a browser's worker.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,9 @@ use foretoken_gpu::{GpuOps, GpuOptions, MatmulShape, Tier};
 use foretoken_reference::CpuOps;
 use foretoken_tests::gpu;
 use foretoken_weights::quant::FORMATS;
-use pollster::block_on;
+
+#[cfg(target_arch = "wasm32")]
+wasm_bindgen_test::wasm_bindgen_test_configure!(run_in_dedicated_worker);
 
 /// A small generator with a fixed sequence: a test's data must not depend on a library's version.
 struct Random(u64);
@@ -54,20 +56,28 @@ impl Random {
     }
 }
 
-/// A GPU for every tier and every shape of the matmul kernels that a device's class takes.
-fn every_shape() -> impl Iterator<Item = (Tier, MatmulShape, GpuOps)> {
-    let shapes = Tier::ALL
+/// Every tier with every shape of the matmul kernels that a device's class takes.
+fn every_shape() -> impl Iterator<Item = (Tier, MatmulShape)> {
+    Tier::ALL
         .into_iter()
-        .flat_map(|tier| MatmulShape::all(tier).map(|shape| (tier, shape)));
-    shapes.filter_map(|(tier, shape)| Some((tier, shape, open_with_shape(tier, shape)?)))
+        .flat_map(|tier| MatmulShape::all(tier).map(|shape| (tier, shape)))
 }
 
-fn open_with_shape(tier: Tier, shape: MatmulShape) -> Option<GpuOps> {
-    gpu::open_with(GpuOptions {
+async fn open_with_shape(tier: Tier, shape: MatmulShape) -> Option<GpuOps> {
+    let options = GpuOptions {
         tier: Some(tier),
         matmul: Some(shape),
         ..GpuOptions::default()
-    })
+    };
+    gpu::opened(options).await
+}
+
+async fn open(tier: Tier) -> Option<GpuOps> {
+    let options = GpuOptions {
+        tier: Some(tier),
+        ..GpuOptions::default()
+    };
+    gpu::opened(options).await
 }
 
 fn rows(n: usize) -> Vec<Row> {
@@ -135,7 +145,7 @@ enum Use {
 }
 
 /// Runs one matmul on any ops and reads its result.
-fn matmul<O: Ops>(
+async fn matmul<O: Ops>(
     ops: &mut O,
     usage: Use,
     parts: &[(Format, u32, Vec<u8>)],
@@ -195,7 +205,7 @@ fn matmul<O: Ops>(
         out
     };
     ops.submit().unwrap();
-    block_on(ops.read_activation(&out)).unwrap()
+    ops.read_activation(&out).await.unwrap()
 }
 
 /// Random weights `[outputs, cols]` in one format, as parts of the matrix that `usage` takes.
@@ -211,10 +221,12 @@ fn parts(
     (0..count).map(|_| (format, outputs, part())).collect()
 }
 
-#[test]
-fn matmul_of_every_format_and_epilogue() {
+async fn matmul_of_every_format_and_epilogue() {
     let mut random = Random(1);
-    for (tier, shape, mut gpu) in every_shape() {
+    for (tier, shape) in every_shape() {
+        let Some(mut gpu) = open_with_shape(tier, shape).await else {
+            continue;
+        };
         let mut cpu = CpuOps::new();
         for &format in FORMATS {
             let cols = 256;
@@ -230,8 +242,8 @@ fn matmul_of_every_format_and_epilogue() {
                 ] {
                     let x = random.values(n * cols as usize);
                     let y = random.values(n * outputs as usize);
-                    let a = matmul(&mut gpu, usage, &parts, cols, &x, &y, phase);
-                    let b = matmul(&mut cpu, usage, &parts, cols, &x, &y, phase);
+                    let a = matmul(&mut gpu, usage, &parts, cols, &x, &y, phase).await;
+                    let b = matmul(&mut cpu, usage, &parts, cols, &x, &y, phase).await;
                     close(
                         &format!("{tier} {shape} {} {usage:?} {n} rows", format.name()),
                         &a,
@@ -244,8 +256,7 @@ fn matmul_of_every_format_and_epilogue() {
     }
 }
 
-#[test]
-fn matmul_of_mixed_formats_within_a_group() {
+async fn matmul_of_mixed_formats_within_a_group() {
     let mut random = Random(2);
     let by_name: HashMap<_, _> = FORMATS.iter().map(|f| (f.name(), *f)).collect();
     let (q4, q8) = (by_name["q4_1"], by_name["q8_0"]);
@@ -254,7 +265,10 @@ fn matmul_of_mixed_formats_within_a_group() {
         |format: Format, rows: u32| (format, rows, random.weights(format, (rows * cols) as usize));
     let stacked = [part(q4, 24), part(q8, 16), part(q8, 19), part(q4, 8)];
     let gate_up = [part(q4, 40), part(q8, 40)];
-    for (tier, shape, mut gpu) in every_shape().filter(|(tier, ..)| *tier == Tier::BASE) {
+    for (tier, shape) in every_shape().filter(|(tier, _)| *tier == Tier::BASE) {
+        let Some(mut gpu) = open_with_shape(tier, shape).await else {
+            continue;
+        };
         for (phase, rows) in [(Phase::Rows, 5), (Phase::Prefill, 31)] {
             let x = Random(3).values(rows * cols as usize);
             for (usage, parts) in [
@@ -262,8 +276,8 @@ fn matmul_of_mixed_formats_within_a_group() {
                 (Use::Bias, &stacked[..]),
                 (Use::SwiGlu, &gate_up[..]),
             ] {
-                let a = matmul(&mut gpu, usage, parts, cols, &x, &[], phase);
-                let b = matmul(&mut CpuOps::new(), usage, parts, cols, &x, &[], phase);
+                let a = matmul(&mut gpu, usage, parts, cols, &x, &[], phase).await;
+                let b = matmul(&mut CpuOps::new(), usage, parts, cols, &x, &[], phase).await;
                 close(
                     &format!("{tier} {shape:?} mixed {usage:?} {phase:?}"),
                     &a,
@@ -277,8 +291,7 @@ fn matmul_of_mixed_formats_within_a_group() {
 
 /// Activations of up to 64 KiB may come from a uniform buffer: a prompt's through several windows of it, those of 16 rows
 /// not at all, and no row's bits may tell.
-#[test]
-fn activations_beyond_a_uniform_binding() {
+async fn activations_beyond_a_uniform_binding() {
     let mut random = Random(5);
     let tier = Tier {
         subgroups: true,
@@ -289,7 +302,7 @@ fn activations_beyond_a_uniform_binding() {
     let shapes = MatmulShape::all(tier).into_iter();
     let shapes = shapes.chain(tuned.into_iter().flatten());
     for shape in shapes.filter(|shape| shape.broadcast) {
-        let Some(mut gpu) = open_with_shape(tier, shape) else {
+        let Some(mut gpu) = open_with_shape(tier, shape).await else {
             continue;
         };
         for (usage, cols) in [
@@ -306,17 +319,17 @@ fn activations_beyond_a_uniform_binding() {
             let y = Random(7).values(31 * outputs as usize);
             let what = format!("{tier} {shape:?} {usage:?}");
 
-            let a = matmul(&mut gpu, usage, &parts, cols, &x, &y, Phase::Prefill);
+            let a = matmul(&mut gpu, usage, &parts, cols, &x, &y, Phase::Prefill).await;
             let cpu = &mut CpuOps::new();
-            let b = matmul(cpu, usage, &parts, cols, &x, &y, Phase::Prefill);
+            let b = matmul(cpu, usage, &parts, cols, &x, &y, Phase::Prefill).await;
             close(&what, &a, &b, 1e-4);
 
             let of = |n: usize| (&x[..n * cols as usize], &y[..n * outputs as usize]);
             let (x16, y16) = of(16);
-            let whole = matmul(&mut gpu, usage, &parts, cols, x16, y16, Phase::Rows);
+            let whole = matmul(&mut gpu, usage, &parts, cols, x16, y16, Phase::Rows).await;
             for n in [1, 2, 4, 5, 8, 9] {
                 let (x, y) = of(n);
-                let some = matmul(&mut gpu, usage, &parts, cols, x, y, Phase::Rows);
+                let some = matmul(&mut gpu, usage, &parts, cols, x, y, Phase::Rows).await;
                 let mut pairs = some.iter().zip(&whole);
                 let same = pairs.all(|(a, b)| a.to_bits() == b.to_bits());
                 assert!(same, "{what}: {n} rows differ from 16");
@@ -325,9 +338,11 @@ fn activations_beyond_a_uniform_binding() {
     }
 }
 
-#[test]
-fn a_pass_without_logits_records_no_head_however_wide() {
-    for (tier, shape, mut gpu) in every_shape() {
+async fn a_pass_without_logits_records_no_head_however_wide() {
+    for (tier, shape) in every_shape() {
+        let Some(mut gpu) = open_with_shape(tier, shape).await else {
+            continue;
+        };
         // No chunk of so wide rows fits a uniform binding.
         let part = MatrixPart {
             name: "head".to_owned(),
@@ -352,14 +367,13 @@ fn a_pass_without_logits_records_no_head_however_wide() {
     }
 }
 
-#[test]
-fn a_matrix_larger_than_a_binding_is_split() {
+async fn a_matrix_larger_than_a_binding_is_split() {
     let tiny = GpuOptions {
         max_binding_bytes: Some(16 << 10),
         tier: Some(Tier::BASE),
         ..GpuOptions::default()
     };
-    let Some(mut gpu) = gpu::open_with(tiny) else {
+    let Some(mut gpu) = gpu::opened(tiny).await else {
         return;
     };
     let mut cpu = CpuOps::new();
@@ -380,13 +394,13 @@ fn a_matrix_larger_than_a_binding_is_split() {
         (Use::SwiGlu, &gate_up[..], 2 * 2 + 1),
     ] {
         let before = gpu.counters();
-        let a = matmul(&mut gpu, usage, parts, cols, &x, &[], Phase::Rows);
+        let a = matmul(&mut gpu, usage, parts, cols, &x, &[], Phase::Rows).await;
         assert_eq!(
             gpu.counters().since(&before).dispatches,
             dispatches,
             "{usage:?}: a dispatch a slab"
         );
-        let b = matmul(&mut cpu, usage, parts, cols, &x, &[], Phase::Rows);
+        let b = matmul(&mut cpu, usage, parts, cols, &x, &[], Phase::Rows).await;
         close(&format!("split {usage:?}"), &a, &b, 2e-5);
     }
 }
@@ -397,8 +411,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 
 /// What makes tuning free: workgroup, outputs and rows a thread and the way to the activations change no bit. And what
 /// makes the rest safe: another order of summation is near the CPU's, and does not depend on the rows of a pass.
-#[test]
-fn tuned_shapes_have_the_bits_of_those_that_sum_alike() {
+async fn tuned_shapes_have_the_bits_of_those_that_sum_alike() {
     let mut random = Random(13);
     let cols = 256;
     // Matmuls are the same with and without f16, and direct ones with and without subgroups.
@@ -415,10 +428,10 @@ fn tuned_shapes_have_the_bits_of_those_that_sum_alike() {
             }
         }
     }
-    let mut gpus: Vec<(MatmulShape, GpuOps)> = shapes
-        .into_iter()
-        .filter_map(|(tier, shape)| Some((shape, open_with_shape(tier, shape)?)))
-        .collect();
+    let mut gpus: Vec<(MatmulShape, GpuOps)> = Vec::new();
+    for (tier, shape) in shapes {
+        gpus.extend(open_with_shape(tier, shape).await.map(|gpu| (shape, gpu)));
+    }
     let mut compared = 0;
     for &format in FORMATS {
         for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
@@ -426,9 +439,9 @@ fn tuned_shapes_have_the_bits_of_those_that_sum_alike() {
             let parts = parts(&mut random, usage, format, outputs, cols);
             let x = Random(14).values(31 * cols as usize);
             let y = Random(15).values(31 * outputs as usize);
-            let run = |gpu: &mut GpuOps, rows: usize, phase| {
+            let run = async |gpu: &mut GpuOps, rows: usize, phase| {
                 let (x, y) = (&x[..rows * cols as usize], &y[..rows * outputs as usize]);
-                matmul(gpu, usage, &parts, cols, x, y, phase)
+                matmul(gpu, usage, &parts, cols, x, y, phase).await
             };
             let cpu = matmul(
                 &mut CpuOps::new(),
@@ -438,21 +451,22 @@ fn tuned_shapes_have_the_bits_of_those_that_sum_alike() {
                 &x,
                 &y,
                 Phase::Prefill,
-            );
+            )
+            .await;
             // By how they sum: the first shape that does, and its 16 rows and its prompt of 31.
             let mut alike: HashMap<u32, (MatmulShape, Vec<u32>)> = HashMap::new();
             let mut prompts: HashMap<(bool, u32), (MatmulShape, Vec<u32>)> = HashMap::new();
             for (shape, gpu) in &mut gpus {
                 let what = format!("{shape} {} {usage:?}", format.name());
-                let whole = run(gpu, 16, Phase::Rows);
+                let whole = run(gpu, 16, Phase::Rows).await;
                 close(&what, &whole, &cpu[..whole.len()], 2e-5);
                 let whole = bits(&whole);
                 // One run for every number of rows that a thread takes.
                 for rows in [1, 2, 3] {
-                    let some = bits(&run(gpu, rows, Phase::Rows));
+                    let some = bits(&run(gpu, rows, Phase::Rows).await);
                     assert!(whole.starts_with(&some), "{what}: {rows} rows and 16");
                 }
-                let prompt = run(gpu, 31, Phase::Prefill);
+                let prompt = run(gpu, 31, Phase::Prefill).await;
                 close(&what, &prompt, &cpu, 2e-5);
                 // Tiles sum in one way, whatever the row kernels do.
                 let sums = (
@@ -478,7 +492,13 @@ fn tuned_shapes_have_the_bits_of_those_that_sum_alike() {
     assert!(gpus.is_empty() || compared > 0);
 }
 
-fn embed<O: Ops>(ops: &mut O, format: Format, bytes: &[u8], vocab: u32, cols: u32) -> Vec<f32> {
+async fn embed<O: Ops>(
+    ops: &mut O,
+    format: Format,
+    bytes: &[u8],
+    vocab: u32,
+    cols: u32,
+) -> Vec<f32> {
     let part = MatrixPart {
         name: "table".into(),
         format,
@@ -491,21 +511,20 @@ fn embed<O: Ops>(ops: &mut O, format: Format, bytes: &[u8], vocab: u32, cols: u3
     ops.begin(Phase::Rows, &rows(13), 1);
     ops.embed(&table, &out);
     ops.submit().unwrap();
-    block_on(ops.read_activation(&out)).unwrap()
+    ops.read_activation(&out).await.unwrap()
 }
 
-#[test]
-fn embed_of_every_format_decodes_as_the_cpu_does() {
+async fn embed_of_every_format_decodes_as_the_cpu_does() {
     let mut random = Random(6);
     for tier in Tier::ALL {
-        let Some(mut gpu) = gpu::open(tier) else {
+        let Some(mut gpu) = open(tier).await else {
             continue;
         };
         for &format in FORMATS {
             let (vocab, cols) = (41, 256);
             let bytes = random.weights(format, (vocab * cols) as usize);
-            let a = embed(&mut gpu, format, &bytes, vocab, cols);
-            let b = embed(&mut CpuOps::new(), format, &bytes, vocab, cols);
+            let a = embed(&mut gpu, format, &bytes, vocab, cols).await;
+            let b = embed(&mut CpuOps::new(), format, &bytes, vocab, cols).await;
             for (i, (a, b)) in a.iter().zip(&b).enumerate() {
                 // A fused multiply-add rounds once where the CPU rounds twice; denormals may be flushed.
                 let near = (a - b).abs() <= 2.0 * f32::EPSILON * b.abs().max(0.5);
@@ -515,7 +534,7 @@ fn embed_of_every_format_decodes_as_the_cpu_does() {
     }
 }
 
-fn rms_norm<O: Ops>(ops: &mut O, x: &[f32], weight: &[f32], out_rows: RowSet) -> Vec<f32> {
+async fn rms_norm<O: Ops>(ops: &mut O, x: &[f32], weight: &[f32], out_rows: RowSet) -> Vec<f32> {
     let cols = weight.len() as u32;
     let (hidden, table) = input(ops, x, cols, RowSet::All);
     let weight = ops.vector("norm", weight).unwrap();
@@ -524,20 +543,19 @@ fn rms_norm<O: Ops>(ops: &mut O, x: &[f32], weight: &[f32], out_rows: RowSet) ->
     ops.embed(&table, &hidden);
     ops.rms_norm(&hidden, &weight, 1e-5, &out);
     ops.submit().unwrap();
-    block_on(ops.read_activation(&out)).unwrap()
+    ops.read_activation(&out).await.unwrap()
 }
 
-#[test]
-fn rms_norm_of_all_rows_and_of_logit_rows() {
-    let Some(mut gpu) = gpu::open(Tier::BASE) else {
+async fn rms_norm_of_all_rows_and_of_logit_rows() {
+    let Some(mut gpu) = open(Tier::BASE).await else {
         return;
     };
     let mut random = Random(7);
     for cols in [32usize, 576, 2048] {
         let (x, weight) = (random.values(7 * cols), random.values(cols));
         for (set, expected) in [(RowSet::All, 7), (RowSet::Logits, 3)] {
-            let a = rms_norm(&mut gpu, &x, &weight, set);
-            let b = rms_norm(&mut CpuOps::new(), &x, &weight, set);
+            let a = rms_norm(&mut gpu, &x, &weight, set).await;
+            let b = rms_norm(&mut CpuOps::new(), &x, &weight, set).await;
             assert_eq!(a.len(), expected * cols);
             close(&format!("rms_norm {cols} {set:?}"), &a, &b, 1e-5);
         }
@@ -545,7 +563,12 @@ fn rms_norm_of_all_rows_and_of_logit_rows() {
 }
 
 /// Fills a cache with `context` positions in passes, then attends from the last pass's rows.
-fn attention<O: Ops>(ops: &mut O, shape: &AttentionShape, x: &[f32], passes: &[usize]) -> Vec<f32> {
+async fn attention<O: Ops>(
+    ops: &mut O,
+    shape: &AttentionShape,
+    x: &[f32],
+    passes: &[usize],
+) -> Vec<f32> {
     let cols = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
     let pairs = shape.head_dim / 2;
     let inv_freq = (0..pairs)
@@ -586,13 +609,12 @@ fn attention<O: Ops>(ops: &mut O, shape: &AttentionShape, x: &[f32], passes: &[u
         ops.attention(&qkv, &kv, shape, &out);
         ops.submit().unwrap();
     }
-    block_on(ops.read_activation(&out)).unwrap()
+    ops.read_activation(&out).await.unwrap()
 }
 
-#[test]
-fn attention_over_several_spans_in_both_rope_styles() {
+async fn attention_over_several_spans_in_both_rope_styles() {
     for tier in Tier::ALL {
-        let Some(mut gpu) = gpu::open(tier) else {
+        let Some(mut gpu) = open(tier).await else {
             continue;
         };
         for (rope, heads, kv_heads, head_dim) in [
@@ -615,8 +637,8 @@ fn attention_over_several_spans_in_both_rope_styles() {
             ] {
                 let cols = ((heads + 2 * kv_heads) * head_dim) as usize;
                 let x = Random(8).values(passes.iter().sum::<usize>() * cols);
-                let a = attention(&mut gpu, &shape, &x, &passes);
-                let b = attention(&mut CpuOps::new(), &shape, &x, &passes);
+                let a = attention(&mut gpu, &shape, &x, &passes).await;
+                let b = attention(&mut CpuOps::new(), &shape, &x, &passes).await;
                 close(
                     &format!("{tier} attention {shape:?} {passes:?}"),
                     &a,
@@ -628,7 +650,7 @@ fn attention_over_several_spans_in_both_rope_styles() {
     }
 }
 
-fn choose<O: Ops>(ops: &mut O, logits: &[f32], vocab: u32) -> Vec<Chosen> {
+async fn choose<O: Ops>(ops: &mut O, logits: &[f32], vocab: u32) -> Vec<Chosen> {
     let (all, table) = input(ops, logits, vocab, RowSet::All);
     let out = ops.activation("logits", vocab, RowSet::Logits).unwrap();
     let n = logits.len() / vocab as usize;
@@ -639,12 +661,11 @@ fn choose<O: Ops>(ops: &mut O, logits: &[f32], vocab: u32) -> Vec<Chosen> {
     ops.rms_norm(&all, &identity, 1e-5, &out);
     ops.choose(&out);
     ops.submit().unwrap();
-    block_on(ops.read_chosen()).unwrap()
+    ops.read_chosen().await.unwrap()
 }
 
-#[test]
-fn choose_takes_the_largest_the_lowest_of_ties_and_refuses_non_finite_rows() {
-    let Some(mut gpu) = gpu::open(Tier::BASE) else {
+async fn choose_takes_the_largest_the_lowest_of_ties_and_refuses_non_finite_rows() {
+    let Some(mut gpu) = open(Tier::BASE).await else {
         return;
     };
     let vocab = 5024u32;
@@ -662,25 +683,27 @@ fn choose_takes_the_largest_the_lowest_of_ties_and_refuses_non_finite_rows() {
         Chosen::NonFinite,
         Chosen::NonFinite,
     ];
-    assert_eq!(choose(&mut gpu, &logits, vocab), expected);
-    assert_eq!(choose(&mut CpuOps::new(), &logits, vocab), expected);
+    assert_eq!(choose(&mut gpu, &logits, vocab).await, expected);
+    assert_eq!(choose(&mut CpuOps::new(), &logits, vocab).await, expected);
 }
 
-#[test]
-fn every_row_is_bitwise_the_same_among_1_to_16_rows() {
+async fn every_row_is_bitwise_the_same_among_1_to_16_rows() {
     let mut random = Random(10);
     let cols = 256;
     let x = random.values(16 * cols as usize);
-    for (tier, shape, mut gpu) in every_shape() {
+    for (tier, shape) in every_shape() {
+        let Some(mut gpu) = open_with_shape(tier, shape).await else {
+            continue;
+        };
         for &format in FORMATS {
             for usage in [Use::Plain, Use::Bias, Use::Add, Use::SwiGlu] {
                 let outputs = 96;
                 let parts = parts(&mut random, usage, format, outputs, cols);
                 let y = Random(11).values(16 * outputs as usize);
-                let whole = matmul(&mut gpu, usage, &parts, cols, &x, &y, Phase::Rows);
+                let whole = matmul(&mut gpu, usage, &parts, cols, &x, &y, Phase::Rows).await;
                 for n in 1..16 {
                     let (x, y) = (&x[..n * cols as usize], &y[..n * outputs as usize]);
-                    let some = matmul(&mut gpu, usage, &parts, cols, x, y, Phase::Rows);
+                    let some = matmul(&mut gpu, usage, &parts, cols, x, y, Phase::Rows).await;
                     let same = some
                         .iter()
                         .zip(&whole)
@@ -701,19 +724,42 @@ fn every_row_is_bitwise_the_same_among_1_to_16_rows() {
             rope: RopeStyle::Halves,
         };
         let x = Random(12).values(136 * 15 * 64);
-        let whole = attention(&mut gpu, &shape, &x, &[32, 32, 32, 24, 16]);
+        let whole = attention(&mut gpu, &shape, &x, &[32, 32, 32, 24, 16]).await;
         for n in 1..16usize {
             let some = attention(
                 &mut gpu,
                 &shape,
                 &x[..(120 + n) * 15 * 64],
                 &[32, 32, 32, 24, n],
-            );
+            )
+            .await;
             let same = some
                 .iter()
                 .zip(&whole)
                 .all(|(a, b)| a.to_bits() == b.to_bits());
             assert!(same, "{tier} attention: {n} rows differ from 16");
         }
+    }
+}
+
+foretoken_tests::everywhere! {
+    mod of_few_pipelines {
+    matmul_of_mixed_formats_within_a_group,
+    a_pass_without_logits_records_no_head_however_wide,
+    a_matrix_larger_than_a_binding_is_split,
+    embed_of_every_format_decodes_as_the_cpu_does,
+    rms_norm_of_all_rows_and_of_logit_rows,
+    attention_over_several_spans_in_both_rope_styles,
+    choose_takes_the_largest_the_lowest_of_ties_and_refuses_non_finite_rows,
+    }
+}
+
+// Hundreds of pipelines each: minutes where a browser compiles them for a software driver.
+foretoken_tests::everywhere! {
+    long in a browser: mod of_many_pipelines {
+    matmul_of_every_format_and_epilogue,
+    activations_beyond_a_uniform_binding,
+    tuned_shapes_have_the_bits_of_those_that_sum_alike,
+    every_row_is_bitwise_the_same_among_1_to_16_rows,
     }
 }

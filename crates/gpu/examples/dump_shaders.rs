@@ -1,5 +1,5 @@
 //! `dump_shaders DIR`: writes every kernel of every tier as Tint reads it, with the device features it needs in
-//! `features.txt`. A tier has a folder, and another for what only hardware runs. A text that a plainer tier has
+//! `features.txt`. A tier has a folder, and others for what needs subgroups of so many lanes and what only hardware runs. A text that a plainer tier has
 //! already is not written again: what compiles with fewer features compiles with more.
 
 use std::collections::HashSet;
@@ -29,21 +29,22 @@ fn main() -> ExitCode {
 fn dump(folder: &std::path::Path) -> std::io::Result<usize> {
     let mut written = HashSet::new();
     for tier in Tier::ALL {
-        let mut features = Vec::new();
-        if tier.subgroups {
-            features.push("subgroups");
-            // As `lib/activations_broadcast.wgsl` needs them.
-            features.push("subgroupMinSize=8");
-        }
-        if tier.f16 {
-            features.push("shader-f16");
-        }
         for entry in catalog(FORMATS, tier, Target::Tint) {
             let mut folder = folder.join(tier.name());
-            let mut needs = features.clone();
+            let mut needs = Vec::new();
+            if tier.f16 {
+                needs.push("shader-f16".to_owned());
+            }
+            if entry.lanes > 0 {
+                folder.set_file_name(format!("{}.{}-lanes", tier.name(), entry.lanes));
+                needs.push("subgroups".to_owned());
+                needs.push(format!("subgroupMinSize={}", entry.lanes));
+            }
             if entry.hardware {
-                folder.set_extension("hardware");
-                needs.push("hardware");
+                let name = folder.file_name().unwrap_or_default().to_string_lossy();
+                let name = format!("{name}.hardware");
+                folder.set_file_name(name);
+                needs.push("hardware".to_owned());
             }
             let name: String = entry
                 .label

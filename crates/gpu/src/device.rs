@@ -7,7 +7,11 @@ use std::task::{Context, Poll, Waker};
 
 use foretoken_core::OpsError;
 
+#[cfg(not(target_arch = "wasm32"))]
+use crate::native_adapter::Adapter;
 use crate::tier::Tier;
+#[cfg(target_arch = "wasm32")]
+use crate::web_adapter::Adapter;
 
 /// An adapter as `foretoken devices` shows it.
 #[derive(Debug, Clone)]
@@ -36,19 +40,28 @@ pub struct AdapterReport {
     pub max_buffer_bytes: u64,
 }
 
-/// The smallest subgroup that can hand a block of 32 activations round as eight vec4.
-const BROADCAST_LANES: u32 = 8;
+/// Lanes that hand a block of 32 activations round as a vec4 each.
+pub(crate) const BROADCAST_LANES: u32 = 8;
+/// Lanes that hand it round as two each: what the smallest subgroups have, as WebGPU promises none smaller.
+pub(crate) const NARROW_LANES: u32 = 4;
 
-fn fullest_tier(adapter: &wgpu::Adapter) -> Tier {
-    let features = adapter.features();
-    Tier {
-        subgroups: features.contains(wgpu::Features::SUBGROUP)
-            && adapter.get_info().subgroup_min_size >= BROADCAST_LANES,
-        f16: features.contains(wgpu::Features::SHADER_F16),
+impl AdapterReport {
+    /// Lanes that every subgroup has and that hand activations round: 8, 4, or 0 where there are fewer.
+    pub(crate) fn broadcast_lanes(&self) -> u32 {
+        let lanes = [BROADCAST_LANES, NARROW_LANES];
+        let fits = |lanes: &u32| *lanes <= self.subgroup_size.0;
+        lanes.into_iter().find(fits).unwrap_or(0)
     }
 }
 
-fn report(index: usize, adapter: &wgpu::Adapter) -> AdapterReport {
+fn fullest_tier(adapter: &Adapter) -> Tier {
+    Tier {
+        subgroups: adapter.has_subgroups() && adapter.get_info().subgroup_min_size >= NARROW_LANES,
+        f16: adapter.features().contains(wgpu::Features::SHADER_F16),
+    }
+}
+
+fn report(index: usize, adapter: &Adapter) -> AdapterReport {
     let info = adapter.get_info();
     let limits = adapter.limits();
     AdapterReport {
@@ -76,7 +89,7 @@ fn instance() -> wgpu::Instance {
 
 /// Hardware before software, discrete before integrated; otherwise the driver's order.
 #[cfg(not(target_arch = "wasm32"))]
-fn preference(adapter: &wgpu::Adapter) -> u32 {
+fn preference(adapter: &Adapter) -> u32 {
     match adapter.get_info().device_type {
         wgpu::DeviceType::DiscreteGpu => 0,
         wgpu::DeviceType::IntegratedGpu => 1,
@@ -87,20 +100,20 @@ fn preference(adapter: &wgpu::Adapter) -> u32 {
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-async fn all(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
-    let mut adapters = instance.enumerate_adapters(wgpu::Backends::all()).await;
+async fn all(instance: &wgpu::Instance) -> Vec<Adapter> {
+    let adapters = instance.enumerate_adapters(wgpu::Backends::all()).await;
+    let mut adapters: Vec<Adapter> = adapters.into_iter().map(Adapter).collect();
     adapters.sort_by_key(preference);
     adapters
 }
 
 #[cfg(target_arch = "wasm32")]
-async fn all(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
+async fn all(instance: &wgpu::Instance) -> Vec<Adapter> {
     let options = wgpu::RequestAdapterOptions {
         power_preference: wgpu::PowerPreference::HighPerformance,
         ..Default::default()
     };
-    instance
-        .request_adapter(&options)
+    Adapter::request(instance, &options)
         .await
         .into_iter()
         .collect()
@@ -126,10 +139,7 @@ const NO_ADAPTER: &str = if cfg!(target_arch = "wasm32") {
     "no Vulkan, Metal or DX12 driver was found; pass --device cpu for the reference implementation"
 };
 
-fn choose(
-    adapters: Vec<wgpu::Adapter>,
-    wanted: Option<&str>,
-) -> Result<(usize, wgpu::Adapter), OpsError> {
+fn choose(adapters: Vec<Adapter>, wanted: Option<&str>) -> Result<(usize, Adapter), OpsError> {
     if adapters.is_empty() {
         return Err(OpsError::Unavailable {
             reason: NO_ADAPTER.to_owned(),
@@ -232,7 +242,7 @@ impl Device {
         };
         let (device, queue) =
             adapter
-                .request_device(&descriptor)
+                .open(&descriptor)
                 .await
                 .map_err(|error| OpsError::Unavailable {
                     reason: format!("{} refused a device: {error}", report.name),

@@ -21,6 +21,8 @@ mod device;
 mod gpu_ops;
 mod matmul_shape;
 mod matrix;
+#[cfg(not(target_arch = "wasm32"))]
+mod native_adapter;
 mod ops;
 mod pace;
 mod probe;
@@ -29,6 +31,8 @@ mod shaders;
 mod steps_in_flight;
 mod tier;
 mod tune;
+#[cfg(target_arch = "wasm32")]
+mod web_adapter;
 
 pub use catalog::{CatalogEntry, catalog};
 pub use counters::Counters;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use foretoken_core::OpsError;
 
-use crate::device::AdapterReport;
+use crate::device::{AdapterReport, NARROW_LANES};
 use crate::tier::Tier;
 
 /// Threads in a workgroup at most, on every device.
@@ -16,7 +16,7 @@ const MAX_WORKGROUP: u32 = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MatmulShape {
     /// Activations are handed round a subgroup instead of loaded by every thread. Needs `split` 1 and subgroups of at
-    /// least 8 lanes.
+    /// least 4 lanes.
     pub broadcast: bool,
     /// Threads in a workgroup: a multiple of 8 · `split`.
     pub workgroup: u32,
@@ -43,6 +43,14 @@ impl MatmulShape {
             tiled_prefill: false,
         }
     }
+
+    /// For devices that compute on the CPU and have subgroups of four lanes, as SwiftShader: more outputs share what is
+    /// loaded, fewer rows stay in registers.
+    const SOFTWARE_NARROW: Self = Self {
+        outputs: 8,
+        most_rows: 4,
+        ..Self::software_subgroups(8)
+    };
 
     /// For devices that compute on the CPU: more than four rows would spill.
     const SOFTWARE: Self = Self {
@@ -142,11 +150,42 @@ impl MatmulShape {
         shapes
     }
 
+    /// The same where subgroups are sure of four lanes only.
+    pub fn narrow_candidates(software: bool) -> Vec<Self> {
+        if software {
+            let narrow = Self::SOFTWARE_NARROW;
+            let shapes = [
+                narrow,
+                Self {
+                    outputs: 4,
+                    most_rows: 8,
+                    ..narrow
+                },
+                Self {
+                    workgroup: 16,
+                    ..narrow
+                },
+                Self::SOFTWARE,
+            ];
+            return shapes.to_vec();
+        }
+        let subgroups = Tier {
+            subgroups: true,
+            f16: false,
+        };
+        Self::candidates(false, subgroups)
+    }
+
     /// Every shape that a device may take by its class or by tuning, without regard to the prefill family: that of its
     /// class first.
     pub fn choices(report: &AdapterReport, tier: Tier) -> Vec<Self> {
         let mut shapes = vec![Self::of(report, tier)];
-        for shape in Self::candidates(report.software, tier) {
+        let candidates = if tier.subgroups && report.broadcast_lanes() == NARROW_LANES {
+            Self::narrow_candidates(report.software)
+        } else {
+            Self::candidates(report.software, tier)
+        };
+        for shape in candidates {
             if !shapes.contains(&shape) {
                 shapes.push(shape);
             }
@@ -168,6 +207,7 @@ impl MatmulShape {
     /// The shape of a device's class.
     pub fn of(report: &AdapterReport, tier: Tier) -> Self {
         match (report.software, tier.subgroups) {
+            (true, true) if report.broadcast_lanes() == NARROW_LANES => Self::SOFTWARE_NARROW,
             (true, true) => Self::software_subgroups(report.subgroup_size.0),
             (true, false) => Self::SOFTWARE,
             (false, _) => Self::HARDWARE,
@@ -266,9 +306,12 @@ mod tests {
     fn every() -> impl Iterator<Item = (Tier, MatmulShape)> {
         Tier::ALL.into_iter().flat_map(|tier| {
             let tuned = [true, false].map(|software| MatmulShape::candidates(software, tier));
+            let narrow = [true, false].map(MatmulShape::narrow_candidates);
+            let narrow = narrow.into_iter().flatten().filter(move |_| tier.subgroups);
             MatmulShape::all(tier)
                 .into_iter()
                 .chain(tuned.into_iter().flatten())
+                .chain(narrow)
                 .map(move |shape| (tier, shape))
         })
     }

@@ -34,12 +34,13 @@ pub(crate) struct Kernel {
     /// Bindings 2, 3 … (0 is the row table, 1 the parameters).
     pub bindings: &'static [Access],
     pub f16: bool,
-    pub subgroups: bool,
+    /// Lanes that a subgroup needs at least; 0 without subgroup operations.
+    pub lanes: u32,
 }
 
 /// Slots of a kernel at most, and constants.
 const MAX_SLOTS: usize = 6;
-const MAX_CONSTANTS: usize = 6;
+const MAX_CONSTANTS: usize = 7;
 
 /// The slots of a kernel: slot → file.
 pub(crate) type Slots = [(&'static str, &'static str); MAX_SLOTS];
@@ -76,7 +77,7 @@ impl Kernel {
             constants: constants([]),
             bindings,
             f16: false,
-            subgroups: false,
+            lanes: 0,
         }
     }
 
@@ -120,7 +121,7 @@ impl Kernel {
             slots: &slots,
             constants: &constants,
             f16: self.f16,
-            subgroups: self.subgroups,
+            subgroups: self.lanes > 0,
         };
         compose(&recipe, target, overrides)
     }
@@ -449,6 +450,12 @@ impl Recorder {
             .write_buffer(&self.params_arenas[arena], offset, cast_slice(&params));
         self.params.insert(params, (arena, offset));
         (arena, offset)
+    }
+
+    /// Makes a kernel's pipeline and waits for what the driver says of it.
+    pub(crate) async fn compile(&mut self, kernel: &Kernel) -> Result<(), OpsError> {
+        self.pipeline(kernel);
+        self.flush().await
     }
 
     fn pipeline(&mut self, kernel: &Kernel) -> usize {

@@ -68,8 +68,8 @@ pub fn setup(workspace: &Workspace, consent: Consent) -> Result<()> {
     Ok(())
 }
 
-/// Runs `tests/tests/browser.rs`.
-pub fn run(workspace: &Workspace, toolchain: &Toolchain) -> Result<Counts> {
+/// Runs the tests of crate `tests` that a browser runs; with `all`, those too that take minutes there.
+pub fn run(workspace: &Workspace, toolchain: &Toolchain, all: bool) -> Result<Counts> {
     let browser = Browser::find().context("neither Chromium nor chromedriver is on PATH")?;
     let capabilities = json!({
         "goog:chromeOptions": { "binary": browser.chromium, "args": CHROMIUM_FLAGS }
@@ -85,6 +85,9 @@ pub fn run(workspace: &Workspace, toolchain: &Toolchain) -> Result<Counts> {
         "foretoken-tests",
         "--test",
         "browser",
+        "--test",
+        "gpu_parity",
+        "--no-fail-fast",
     ])
     .env(
         "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER",
@@ -92,6 +95,9 @@ pub fn run(workspace: &Workspace, toolchain: &Toolchain) -> Result<Counts> {
     )
     .env("CHROMEDRIVER", browser.driver)
     .env("WASM_BINDGEN_TEST_WEBDRIVER_JSON", webdriver)
-    .env("WASM_BINDGEN_TEST_TIMEOUT", "600");
+    .env("WASM_BINDGEN_TEST_TIMEOUT", "1200");
+    if all {
+        test.args(["--", "--include-ignored"]);
+    }
     Counts::of_command(&mut test)
 }

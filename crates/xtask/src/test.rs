@@ -67,9 +67,9 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "browser",
-        proves: "the same model gives the same tokens in headless Chromium",
-        budget_minutes: 3,
-        run: |context| browser::run(context.workspace, context.toolchain()?),
+        proves: "the kernels compute in headless Chromium what the CPU does, the same model gives the same tokens, drafted or not",
+        budget_minutes: 5,
+        run: |context| browser::run(context.workspace, context.toolchain()?, context.all),
     },
     Suite {
         name: "pkg",

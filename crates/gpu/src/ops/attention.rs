@@ -68,7 +68,7 @@ fn split_subgroup_kernel(head_dim4: u32, gqa: u32, c: u32, lanes: u32, tier: Tie
             ("C", c),
         ]),
         f16: tier.f16,
-        subgroups: true,
+        lanes,
         ..SPLIT_SUBGROUP
     }
 }

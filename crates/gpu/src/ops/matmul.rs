@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use foretoken_core::{Format, MatrixLayout, Phase, RowSet};
 
+use crate::device::{BROADCAST_LANES, NARROW_LANES};
 use crate::gpu_ops::{GpuActivation, GpuOps, GpuVector, row_set_index};
 use crate::matmul_shape::MatmulShape;
 use crate::matrix::{GpuMatrix, Slab};
@@ -81,6 +82,7 @@ fn kernel(
     c: u32,
     shape: &MatmulShape,
     activations: Activations,
+    lanes: u32,
 ) -> Kernel {
     let (file, arguments) = match activations {
         Activations::Direct => (
@@ -117,12 +119,17 @@ fn kernel(
             ("SPLIT", shape.split),
             ("WORKGROUP", shape.workgroup),
             MAX_STEP_ROWS,
+            if shape.broadcast {
+                ("LANES", lanes)
+            } else {
+                ("", 0)
+            },
         ]),
         bindings: match activations {
             Activations::Uniform => UNIFORM,
             Activations::Direct | Activations::Broadcast => KERNEL.bindings,
         },
-        subgroups: shape.broadcast,
+        lanes: if shape.broadcast { lanes } else { 0 },
         ..KERNEL
     }
 }
@@ -145,11 +152,13 @@ fn tiled_kernel(format: Format, epilogue: Epilogue, paired: bool) -> Kernel {
     }
 }
 
-/// How kernels of a shape may read their activations.
-fn ways(shape: &MatmulShape) -> &'static [Activations] {
-    match shape.broadcast {
-        true => &[Activations::Broadcast, Activations::Uniform],
-        false => &[Activations::Direct],
+/// How kernels of a shape may read their activations, on a device whose subgroups hand them round among so many lanes.
+/// Four lanes are SwiftShader's, where a uniform buffer is no faster (docs/decisions/0007).
+fn ways(shape: &MatmulShape, lanes: u32) -> &'static [Activations] {
+    match (shape.broadcast, lanes) {
+        (true, 8..) => &[Activations::Broadcast, Activations::Uniform],
+        (true, _) => &[Activations::Broadcast],
+        (false, _) => &[Activations::Direct],
     }
 }
 
@@ -168,8 +177,8 @@ const EPILOGUES: [Epilogue; 5] = [
     Epilogue::SwiGlu,
 ];
 
-/// Every variant of these shapes, each once.
-fn of_shapes(formats: &[Format], shapes: &[MatmulShape]) -> Vec<Kernel> {
+/// Every variant of these shapes for so many lanes, each once.
+fn of_shapes(formats: &[Format], shapes: &[MatmulShape], lanes: u32) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     let mut seen = HashSet::new();
     for &format in formats {
@@ -177,8 +186,8 @@ fn of_shapes(formats: &[Format], shapes: &[MatmulShape]) -> Vec<Kernel> {
             for shape in shapes {
                 for c in [1, 2, 4, 8].into_iter().filter(|c| *c <= shape.most_rows) {
                     let paired = epilogue == Epilogue::SwiGlu;
-                    for &activations in ways(shape) {
-                        let kernel = kernel(format, epilogue, paired, c, shape, activations);
+                    for &activations in ways(shape, lanes) {
+                        let kernel = kernel(format, epilogue, paired, c, shape, activations, lanes);
                         if seen.insert(kernel) {
                             kernels.push(kernel);
                         }
@@ -199,7 +208,11 @@ fn common_shapes(tier: Tier) -> Vec<MatmulShape> {
 
 /// Every variant that some device of this tier runs, but for [`hardware_catalog`].
 pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
-    let mut kernels = of_shapes(formats, &common_shapes(tier));
+    let mut kernels = of_shapes(formats, &common_shapes(tier), BROADCAST_LANES);
+    if tier.subgroups {
+        let narrow = MatmulShape::narrow_candidates(true);
+        kernels.extend(of_shapes(formats, &narrow, NARROW_LANES));
+    }
     for &format in formats {
         for epilogue in EPILOGUES {
             kernels.push(tiled_kernel(format, epilogue, epilogue == Epilogue::SwiGlu));
@@ -210,10 +223,18 @@ pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
 
 /// The variants that only hardware runs, if its tuner takes them.
 pub(crate) fn hardware_catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
-    let common: HashSet<Kernel> = of_shapes(formats, &common_shapes(tier))
+    let common: HashSet<Kernel> = of_shapes(formats, &common_shapes(tier), BROADCAST_LANES)
         .into_iter()
         .collect();
-    let mut kernels = of_shapes(formats, &MatmulShape::candidates(false, tier));
+    let mut kernels = of_shapes(
+        formats,
+        &MatmulShape::candidates(false, tier),
+        BROADCAST_LANES,
+    );
+    if tier.subgroups {
+        let narrow = MatmulShape::narrow_candidates(false);
+        kernels.extend(of_shapes(formats, &narrow, NARROW_LANES));
+    }
     kernels.retain(|kernel| !common.contains(kernel));
     kernels
 }
@@ -320,7 +341,9 @@ impl GpuOps {
         let window = uniform_rows(w.cols, c);
         // Tiles read all rows themselves.
         let fits = rows <= window || self.pass.phase == Phase::Prefill;
-        let uniform = shape.broadcast && !tiled && window > 0 && fits;
+        let lanes = self.recorder.gpu.report.broadcast_lanes();
+        let uniform =
+            ways(&shape, lanes).contains(&Activations::Uniform) && !tiled && window > 0 && fits;
         let activations = match (shape.broadcast, uniform) {
             (false, _) => Activations::Direct,
             (true, false) => Activations::Broadcast,
@@ -331,7 +354,15 @@ impl GpuOps {
             let workgroups = slab.outputs.div_ceil(TILE_SLOTS / pair);
             (kernel, workgroups, TILE_ROWS)
         } else {
-            let kernel = kernel(slab.format, epilogue, slab.paired, c, &shape, activations);
+            let kernel = kernel(
+                slab.format,
+                epilogue,
+                slab.paired,
+                c,
+                &shape,
+                activations,
+                lanes,
+            );
             let groups = shape.workgroup / (8 * shape.split) * (shape.outputs / pair);
             (kernel, slab.groups().div_ceil(groups), c)
         };
