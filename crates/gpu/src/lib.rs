@@ -23,6 +23,8 @@ mod matmul_shape;
 mod matrix;
 #[cfg(not(target_arch = "wasm32"))]
 mod native_adapter;
+#[cfg(any(test, target_arch = "wasm32"))]
+mod nudge;
 mod ops;
 mod pace;
 mod probe;
