@@ -14,6 +14,8 @@
 //! - `probe`: what the device could do at best;
 //! - `tune`: which shape of the matmul kernels is fastest there.
 
+#[cfg(target_arch = "wasm32")]
+mod browser;
 mod catalog;
 pub mod composer;
 mod counters;
@@ -23,6 +25,8 @@ mod matmul_shape;
 mod matrix;
 mod ops;
 mod pace;
+#[cfg(any(test, target_arch = "wasm32"))]
+mod patience;
 mod probe;
 mod recording;
 mod shaders;
