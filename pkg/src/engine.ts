@@ -1,11 +1,11 @@
 /** `Engine`: what a page holds. */
 
 import { never, orAborted } from "./abort.js";
-import { EngineError, type ErrorData, fromData, toError } from "./errors.js";
+import { type EngineError, type ErrorData, fromData, toError, unloaded } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
 import { toJson } from "./json.js";
 import { localHost } from "./local.js";
-import { absolute, decoded, type EngineOptions, type LoadConfig, type LoadProgress, toConfig } from "./options.js";
+import { absolute, type EngineOptions, type LoadConfig, type LoadProgress, toConfig } from "./options.js";
 import { remoteHost } from "./remote.js";
 import { CompletionStream, Events } from "./stream.js";
 import type {
@@ -39,14 +39,16 @@ interface Handed {
 }
 
 /** What made requests fail that were not to blame; the next one starts anew. */
-const FATAL = ["device_lost", "worker_lost", "internal"];
+const FATAL = ["device_lost", "out_of_memory", "worker_lost", "internal"];
 
 /** A loaded model. Calls queue, in order. */
 export class Engine {
   /** Undefined while there is none: it was lost, and nobody has asked for anything since. */
   private host: Host | undefined;
   private reviving: Promise<Host> | undefined;
-  private disposed = false;
+  private unloading: Promise<void> | undefined;
+  /** Raised by `unload`. */
+  private readonly disposal = new AbortController();
   /** Settles when the call before has been handed to its host. */
   private turn: Promise<unknown> = Promise.resolve();
 
@@ -82,7 +84,7 @@ export class Engine {
     list: (options: RequestOptions = {}) => this.json<ModelList>("GET", "/v1/models", "", options.signal ?? never),
     /** The model, by its name. */
     retrieve: (name: string, options: RequestOptions = {}) =>
-      this.json<Model>("GET", `/v1/models/${name}`, "", options.signal ?? never),
+      this.json<Model>("GET", `/v1/models/${encodeURIComponent(name)}`, "", options.signal ?? never),
   };
 
   /**
@@ -93,8 +95,7 @@ export class Engine {
     const request = new Request(input, init);
     const signal = init?.signal ?? request.signal;
     signal.throwIfAborted();
-    const { pathname } = new URL(request.url);
-    const path = pathname.startsWith("/v1/models/") ? decoded(pathname) : pathname;
+    const { pathname: path } = new URL(request.url);
     const route = request.text().then((body) => ({ method: request.method, path, body }));
     let answer;
     try {
@@ -102,7 +103,7 @@ export class Engine {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       // A body that cannot be read rejects, as it does with any fetch.
-      await route;
+      if (!this.disposal.signal.aborted) await route;
       return unavailable(toError(error));
     }
     const { status, contentType, allow } = answer.reply;
@@ -132,12 +133,11 @@ export class Engine {
   }
 
   /** Gives everything back. What is in flight rejects with the code `disposed`, as does all that follows. */
-  async unload(): Promise<void> {
-    if (this.disposed) return;
-    this.disposed = true;
-    const host = this.host ?? (await this.reviving?.catch(() => undefined));
+  unload(): Promise<void> {
+    this.disposal.abort(unloaded());
+    this.unloading ??= this.host?.unload() ?? Promise.resolve();
     this.host = undefined;
-    await host?.unload();
+    return this.unloading;
   }
 
   private creator(path: string) {
@@ -180,7 +180,7 @@ export class Engine {
     // It is looked at in its turn; until then nobody is.
     ready.catch(() => {});
     const handed = this.turn.then(async () => {
-      const [request, host] = await orAborted(ready, signal);
+      const [request, host] = await orAborted(orAborted(ready, signal), this.disposal.signal);
       return { host, replying: host.request(request, signal) };
     });
     this.turn = handed.catch(() => {});
@@ -196,9 +196,10 @@ export class Engine {
 
   /** The host; a new one, loaded from the cache, where the last one was lost. */
   private live(): Promise<Host> {
-    if (this.disposed) return Promise.reject(new EngineError("disposed", "the engine was unloaded"));
+    const { signal } = this.disposal;
+    if (signal.aborted) return Promise.reject(signal.reason);
     if (this.host !== undefined) return Promise.resolve(this.host);
-    this.reviving ??= this.start(() => {}, never).finally(() => (this.reviving = undefined));
+    this.reviving ??= this.start(() => {}, signal).finally(() => (this.reviving = undefined));
     return this.reviving;
   }
 
@@ -209,6 +210,7 @@ export class Engine {
     });
     try {
       await orAborted(host.load(this.config, onProgress, signal), signal);
+      signal.throwIfAborted();
     } catch (error) {
       host.unload().catch(() => {});
       throw signal.aborted ? signal.reason : toError(error);

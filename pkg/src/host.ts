@@ -10,7 +10,7 @@ import type { EngineInfo, EngineMetrics } from "./types.js";
 /** A request to one of the engine's routes. */
 export interface RouteRequest {
   method: string;
-  /** Names in it are as they are, not encoded. */
+  /** As in an address: a name in it is encoded. */
   path: string;
   body: string;
 }

@@ -35,6 +35,11 @@ function start(wasmUrl: string | undefined): Promise<WebAssembly.Memory> {
 /** A pause that is worth using: a request that comes while it is used waits for the pass under way. */
 const PAUSE_MS = 500;
 
+/** The part of a `GPUDevice` that is used here. */
+interface Gpu {
+  destroy(): void;
+}
+
 interface Stream {
   reply: Reply;
   cancel: Cancel;
@@ -45,6 +50,8 @@ interface Stream {
 /** `onLost` is called if the instance panics: what was pending then never settles. */
 export function localHost(onLost: (error: EngineError) => void): Host {
   let engine: Engine | undefined;
+  /** The browser's device: whoever holds it can end what waits for it, whatever state wasm is in. */
+  let gpu: Gpu | undefined;
   let memory: WebAssembly.Memory;
   let verified = false;
   let nextStream = 1;
@@ -58,6 +65,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   panicWatchers.add(lose);
 
   function lose(error: EngineError): void {
+    gpu?.destroy();
     for (const reject of pending) reject(error);
     onLost(error);
   }
@@ -90,26 +98,39 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     if (panicked !== undefined) throw panicked;
     const name = await adapterName();
     memory = await start(config.wasmUrl);
-    const device = await Device.open(name, config.tier, config.engine);
+    const device = await guarded(Device.open(name, config.tier, config.engine));
+    gpu = device.gpu as Gpu;
+    try {
+      engine = await fill(device, config, onProgress, signal);
+      if (ended !== undefined) {
+        engine.free();
+        throw ended;
+      }
+    } catch (error) {
+      engine = undefined;
+      // Its memory is given back at once.
+      gpu.destroy();
+      throw ended ?? error;
+    }
+  }
+
+  async function fill(
+    device: Device, { file, cache }: LoadConfig, onProgress: (progress: LoadProgress) => void, signal: AbortSignal,
+  ): Promise<Engine> {
     const report = (phase: LoadProgress["phase"], loaded: number, total: number) =>
-      onProgress({ phase, loaded, total, file: config.file.name });
-    const opened = await open(config.file, config.cache, report, signal).catch((error: unknown) => {
+      onProgress({ phase, loaded, total, file: file.name });
+    const opened = await open(file, cache, report, signal).catch((error: unknown) => {
       device.free();
       throw error;
     });
     const source = new Remembering(abortable(opened.ranges, signal));
-    let made;
     try {
-      made = await guarded(device.load(source, report));
+      const engine = await guarded(device.load(source, report));
+      verified = opened.isVerified;
+      return engine;
     } catch (error) {
       throw await blamed(source.failure ?? error, opened);
     }
-    if (ended !== undefined) {
-      made.free();
-      throw ended;
-    }
-    engine = made;
-    verified = opened.isVerified;
   }
 
   /** A file that cannot be read and that nobody has vouched for may have come so: it is not kept. */
@@ -162,6 +183,8 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     stream.pending = guarded(stream.reply.next());
     const event = await stream.pending;
     stream.pending = undefined;
+    // It may tell of what unloading did.
+    if (ended !== undefined) return afterLast();
     if (event !== undefined) return event;
     if (streams.delete(id)) free(stream);
     return afterLast();
@@ -193,8 +216,12 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     if (ended !== undefined) return;
     ended = why;
     panicWatchers.delete(lose);
+    clearTimeout(pause);
     if (panicked !== undefined) return;
     for (const cancel of working.values()) cancel.cancel();
+    for (const { cancel } of streams.values()) cancel.cancel();
+    // Gives back its memory, and ends what waits for it.
+    gpu?.destroy();
     await Promise.allSettled(working.keys());
     await Promise.all([...streams.keys()].map(close));
     clearTimeout(pause);

@@ -146,7 +146,7 @@ function stem(path: string): string {
 }
 
 /** A path without its escapes; as it is where they are none. */
-export function decoded(path: string): string {
+function decoded(path: string): string {
   try {
     return decodeURIComponent(path);
   } catch {

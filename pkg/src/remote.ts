@@ -104,11 +104,13 @@ export function remoteHost(workerUrl: string | undefined, onLost: (error: Engine
  * made here, imports the worker from there.
  */
 function startWorker(workerUrl: string | undefined): Worker {
-  if (workerUrl === undefined && new URL(import.meta.url).origin === location.origin) {
+  // A bundler may have put a source file's path there: it has seen to what follows as well.
+  const here = new URL(import.meta.url);
+  if (workerUrl === undefined && (here.protocol === "file:" || here.origin === location.origin)) {
     // Written out, so that bundlers see it.
     return new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "foretoken" });
   }
-  const url = new URL(workerUrl ?? "./worker.js", import.meta.url);
+  const url = new URL(workerUrl ?? "./worker.js", here);
   if (url.origin === location.origin) return new Worker(url, { type: "module", name: "foretoken" });
   const shim = URL.createObjectURL(new Blob([`import ${JSON.stringify(url.href)};`], { type: "text/javascript" }));
   const worker = new Worker(shim, { type: "module", name: "foretoken" });

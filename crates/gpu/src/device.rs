@@ -1,17 +1,21 @@
 //! Adapters and the device: which one is taken, with which limits and features, and how its failures surface.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+#[cfg(target_arch = "wasm32")]
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use foretoken_core::OpsError;
 
+#[cfg(target_arch = "wasm32")]
+use crate::browser::Lease;
+#[cfg(target_arch = "wasm32")]
+use crate::browser_adapter::Adapter;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::native_adapter::Adapter;
 use crate::tier::Tier;
-#[cfg(target_arch = "wasm32")]
-use crate::web_adapter::Adapter;
 
 /// An adapter as `foretoken devices` shows it.
 #[derive(Debug, Clone)]
@@ -179,10 +183,38 @@ fn choose(adapters: Vec<Adapter>, wanted: Option<&str>) -> Result<(usize, Adapte
 
 /// What the driver reported outside any call: read at the next wait.
 #[derive(Debug, Default)]
-struct Fault {
+pub(crate) struct Fault {
     lost: Option<String>,
+    /// A buffer that was not to be had. It stays: something may hold the buffer that is none.
+    memory: Option<OpsError>,
     error: Option<OpsError>,
+    /// Buffers of which the driver has not said yet whether there was memory for them.
+    unsettled: usize,
     waker: Option<Waker>,
+}
+
+impl Fault {
+    /// The device is gone.
+    pub(crate) fn lose(&mut self, reason: String) {
+        self.lost.get_or_insert(reason);
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn check(&mut self) -> Result<(), OpsError> {
+        if let Some(reason) = &self.lost {
+            return Err(OpsError::DeviceLost {
+                reason: reason.clone(),
+            });
+        }
+        let memory = self.memory.clone();
+        memory.or_else(|| self.error.take()).map_or(Ok(()), Err)
+    }
 }
 
 /// An open device; a clone is the same one.
@@ -195,13 +227,15 @@ pub(crate) struct Device {
     /// Storage bindings are kept at or below this many bytes; larger tensors are split by rows.
     pub(crate) max_binding_bytes: u64,
     fault: Arc<Mutex<Fault>>,
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) lease: Rc<Lease>,
 }
 
-/// Seconds a wait may take before the device counts as hung: a slow one may compile for half of it, and a pass at the end of
-/// a long context takes seconds on a processor that is busy.
+/// Seconds a wait may take natively before the device counts as hung: a slow one may compile for half of it, and a pass at the
+/// end of a long context takes seconds on a processor that is busy.
 const WAIT_SECONDS: u32 = 60;
 
-fn lock(fault: &Mutex<Fault>) -> MutexGuard<'_, Fault> {
+pub(crate) fn lock(fault: &Mutex<Fault>) -> MutexGuard<'_, Fault> {
     fault
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -250,11 +284,7 @@ impl Device {
         let fault = Arc::new(Mutex::new(Fault::default()));
         let on_lost = Arc::clone(&fault);
         device.set_device_lost_callback(move |reason, message| {
-            let mut fault = lock(&on_lost);
-            fault.lost = Some(format!("{reason:?} {message}").trim().to_owned());
-            if let Some(waker) = fault.waker.take() {
-                waker.wake();
-            }
+            lock(&on_lost).lose(format!("{reason:?} {message}").trim().to_owned());
         });
         let on_error = Arc::clone(&fault);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
@@ -275,25 +305,125 @@ impl Device {
             .max_storage_buffer_binding_size
             .min(offered.max_buffer_size)
             .min(128 << 20);
-        Ok(Self {
+        let opened = Self {
+            #[cfg(target_arch = "wasm32")]
+            lease: Lease::new(&device, &queue, &fault, report.software)?,
             device,
             queue,
             report,
             tier,
             max_binding_bytes,
             fault,
-        })
+        };
+        #[cfg(target_arch = "wasm32")]
+        opened.lease.nudge(opened.notices_late().await?);
+        Ok(opened)
+    }
+
+    /// Whether this browser finds out only now and then that a map is done, as `nudge` says.
+    #[cfg(target_arch = "wasm32")]
+    async fn notices_late(&self) -> Result<bool, OpsError> {
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let buffer = self.create_buffer("a first read-back", 16, usage, 0);
+        // A machine at work may be late once.
+        for _ in 0..2 {
+            let clock = foretoken_core::Clock::start();
+            self.queue.submit([]);
+            self.read(&buffer, 16).await?;
+            if clock.elapsed_ms() < crate::nudge::LATE_MS {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Fails with what the driver reported since the last look.
     pub(crate) fn check(&self) -> Result<(), OpsError> {
-        let mut fault = lock(&self.fault);
-        if let Some(reason) = &fault.lost {
-            return Err(OpsError::DeviceLost {
-                reason: reason.clone(),
-            });
+        lock(&self.fault).check()
+    }
+
+    /// Allocates a buffer. That there was no memory for it is told later: by [`Device::check`], and at the latest by
+    /// [`Device::settle`]. `held` is what there is already, for the message.
+    pub(crate) fn create_buffer(
+        &self,
+        what: &str,
+        size: u64,
+        usage: wgpu::BufferUsages,
+        held: u64,
+    ) -> wgpu::Buffer {
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some(what),
+            size,
+            usage,
+            mapped_at_creation: false,
+        });
+        let popped = scope.pop();
+        let what = what.to_owned();
+        let refused = move |why: &str| OpsError::OutOfMemory {
+            what: what.clone(),
+            needed: size,
+            available: format!(
+                "{why} ({held} bytes are held already); a smaller model or context needs less"
+            ),
+        };
+        #[cfg(target_arch = "wasm32")]
+        if let Some(thrown) = self.lease.take_thrown() {
+            lock(&self.fault).memory.get_or_insert(refused(&thrown));
         }
-        fault.error.take().map_or(Ok(()), Err)
+        lock(&self.fault).unsettled += 1;
+        let fault = Arc::clone(&self.fault);
+        now_or_when_told(async move {
+            let error = popped.await;
+            let mut fault = lock(&fault);
+            fault.unsettled -= 1;
+            if error.is_some() {
+                fault
+                    .memory
+                    .get_or_insert(refused("the driver has no more"));
+            }
+            fault.wake();
+        });
+        buffer
+    }
+
+    /// Waits until it is known whether there was memory for every buffer.
+    pub(crate) async fn settle(&self) -> Result<(), OpsError> {
+        let known = poll_fn(|_| match lock(&self.fault).unsettled {
+            0 => Poll::Ready(()),
+            _ => Poll::Pending,
+        });
+        self.answered(known).await?;
+        self.check()
+    }
+
+    /// Says that something is being compiled: in a browser the next wait may take longer.
+    pub(crate) fn compiles(&self) {
+        #[cfg(target_arch = "wasm32")]
+        self.lease.compiles();
+    }
+
+    /// What the driver answers, unless the device is lost meanwhile, or, in a browser, says nothing for too long.
+    pub(crate) async fn answered<T>(&self, answer: impl Future<Output = T>) -> Result<T, OpsError> {
+        let mut answer = pin!(answer);
+        #[cfg(target_arch = "wasm32")]
+        let mut wait = None;
+        poll_fn(|context| {
+            // The waker goes in first: a callback between the two looks would otherwise be missed.
+            lock(&self.fault).waker = Some(context.waker().clone());
+            if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+                return Poll::Ready(Ok(answer));
+            }
+            if let Some(reason) = &lock(&self.fault).lost {
+                return Poll::Ready(Err(OpsError::DeviceLost {
+                    reason: reason.clone(),
+                }));
+            }
+            #[cfg(target_arch = "wasm32")]
+            wait.get_or_insert_with(|| self.lease.wait());
+            Poll::Pending
+        })
+        .await
     }
 
     /// Maps `bytes` of a buffer for reading, waits for it, copies it out.
@@ -303,56 +433,51 @@ impl Device {
         bytes: u64,
     ) -> Result<Vec<u8>, OpsError> {
         let mapping = self.map(buffer, bytes);
-        self.mapped(&mapping, buffer, bytes, None).await
+        self.mapped(&mapping, bytes, None).await
     }
 
     /// Asks for a map of `bytes` of a buffer for reading.
     pub(crate) fn map(&self, buffer: &wgpu::Buffer, bytes: u64) -> Mapping {
-        let mapping = Mapping::default();
+        let mapping = Mapping {
+            buffer: buffer.clone(),
+            outcome: Arc::default(),
+        };
         let result = Arc::clone(&mapping.outcome);
         let fault = Arc::clone(&self.fault);
         buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |outcome| {
             *result
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(outcome);
-            if let Some(waker) = lock(&fault).waker.take() {
-                waker.wake();
-            }
+            lock(&fault).wake();
         });
         mapping
     }
 
-    /// Waits for a map of `bytes`, copies them out and takes the map back. Natively, work submitted after `submission` is
-    /// not waited for.
+    /// Waits for a map of `bytes` and copies them out. Natively, work submitted after `submission` is not waited for.
     pub(crate) async fn mapped(
         &self,
         mapping: &Mapping,
-        buffer: &wgpu::Buffer,
         bytes: u64,
         submission: Option<wgpu::SubmissionIndex>,
     ) -> Result<Vec<u8>, OpsError> {
         self.wait_for(submission)?;
-        let map = Mapped {
-            device: self,
-            outcome: Arc::clone(&mapping.outcome),
-        };
+        let outcome = poll_fn(|_| mapping.outcome().map_or(Poll::Pending, Poll::Ready));
+        let outcome = self.answered(outcome);
         #[cfg(target_arch = "wasm32")]
-        let map = crate::nudge::nudging(&self.queue, map);
-        let outcome = map.await?;
+        let outcome = self.lease.nudging(outcome);
+        let outcome = outcome.await?;
         self.check()?;
         outcome.map_err(|error| OpsError::DeviceLost {
             reason: error.to_string(),
         })?;
-        let bytes_read = match buffer.get_mapped_range(0..bytes) {
-            Ok(view) => view.to_vec(),
-            Err(error) => {
-                return Err(OpsError::DeviceLost {
-                    reason: error.to_string(),
-                });
-            }
-        };
-        buffer.unmap();
-        Ok(bytes_read)
+        #[cfg(target_arch = "wasm32")]
+        self.lease.caught_up();
+        match mapping.buffer.get_mapped_range(0..bytes) {
+            Ok(view) => Ok(view.to_vec()),
+            Err(error) => Err(OpsError::DeviceLost {
+                reason: error.to_string(),
+            }),
+        }
     }
 
     /// Natively blocks until the queue is done; in a browser the event loop does the waiting.
@@ -383,37 +508,38 @@ impl Device {
 
 type MapOutcome = Result<(), wgpu::BufferAsyncError>;
 
-/// A map that was asked for.
-#[derive(Default)]
+/// A map that was asked for. Dropping it takes it back, whether it came or not.
 pub(crate) struct Mapping {
+    buffer: wgpu::Buffer,
     outcome: Arc<Mutex<Option<MapOutcome>>>,
 }
 
-/// Resolves when the map's callback ran or the device was lost.
-struct Mapped<'d> {
-    device: &'d Device,
-    outcome: Arc<Mutex<Option<MapOutcome>>>,
-}
-
-impl Future for Mapped<'_> {
-    type Output = Result<MapOutcome, OpsError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // The waker goes in first: a callback between the two looks would otherwise be missed.
-        lock(&self.device.fault).waker = Some(cx.waker().clone());
-        let outcome = self
-            .outcome
-            .lock()
+impl Mapping {
+    fn outcome(&self) -> Option<MapOutcome> {
+        let outcome = self.outcome.lock();
+        outcome
             .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take();
-        if let Some(outcome) = outcome {
-            return Poll::Ready(Ok(outcome));
+            .clone()
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // What could not be mapped cannot be unmapped either.
+        if !matches!(self.outcome(), Some(Err(_))) {
+            self.buffer.unmap();
         }
-        match &lock(&self.device.fault).lost {
-            Some(reason) => Poll::Ready(Err(OpsError::DeviceLost {
-                reason: reason.clone(),
-            })),
-            None => Poll::Pending,
-        }
+    }
+}
+
+/// Natively the driver has answered when it is asked; a browser calls back.
+fn now_or_when_told(told: impl Future<Output = ()> + 'static) {
+    #[cfg(target_arch = "wasm32")]
+    wasm_bindgen_futures::spawn_local(told);
+    #[cfg(not(target_arch = "wasm32"))]
+    {
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        let told = pin!(told).poll(&mut context);
+        assert!(told.is_ready(), "an error scope is known at once");
     }
 }

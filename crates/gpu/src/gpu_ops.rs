@@ -229,6 +229,13 @@ impl GpuOps {
         self.shape
     }
 
+    /// The browser's device. Whoever destroys it gives back all of its memory at once; every wait then ends with
+    /// [`OpsError::DeviceLost`].
+    #[cfg(target_arch = "wasm32")]
+    pub fn browser_device(&self) -> js_sys::Object {
+        self.recorder.gpu.lease.device().clone()
+    }
+
     /// What the recording layer did so far.
     pub fn counters(&self) -> Counters {
         self.recorder.counters
@@ -614,7 +621,7 @@ impl Ops for GpuOps {
     }
 
     async fn read_step(&mut self) -> Result<StepOutcome, OpsError> {
-        self.recorder.compilation().await?;
+        self.recorder.made().await?;
         self.steps.next(&mut self.recorder).await
     }
 

@@ -14,6 +14,10 @@
 //! - `probe`: what the device could do at best;
 //! - `tune`: which shape of the matmul kernels is fastest there.
 
+#[cfg(target_arch = "wasm32")]
+mod browser;
+#[cfg(target_arch = "wasm32")]
+mod browser_adapter;
 mod catalog;
 pub mod composer;
 mod counters;
@@ -27,14 +31,14 @@ mod native_adapter;
 mod nudge;
 mod ops;
 mod pace;
+#[cfg(any(test, target_arch = "wasm32"))]
+mod patience;
 mod probe;
 mod recording;
 mod shaders;
 mod steps_in_flight;
 mod tier;
 mod tune;
-#[cfg(target_arch = "wasm32")]
-mod web_adapter;
 
 pub use catalog::{CatalogEntry, catalog};
 pub use counters::Counters;

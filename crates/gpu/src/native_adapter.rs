@@ -1,4 +1,4 @@
-//! An adapter where wgpu knows all of it; `web_adapter` is its counterpart in a browser.
+//! An adapter where wgpu knows all of it; `browser_adapter` is its counterpart in a browser.
 
 use std::ops::Deref;
 

@@ -1,8 +1,11 @@
 //! Making a browser look at its maps.
 //!
 //! That a map is done a browser may find out only now and then: Firefox looks every 100 ms, and whenever something is
-//! submitted. So while a map is waited for, nothing is submitted, again and again.
+//! submitted. There, while a map is waited for, nothing is submitted, again and again.
 
+/// Milliseconds from which on a map of an idle device came late. Browsers that look at once take less than one.
+#[cfg(target_arch = "wasm32")]
+pub(crate) const LATE_MS: f64 = 20.0;
 /// Milliseconds before the first, and between any two at least.
 const LEAST_MS: f64 = 2.0;
 /// Of what was waited already: the share by which a map may be noticed late.

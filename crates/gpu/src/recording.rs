@@ -236,14 +236,7 @@ const STORAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
 
 impl Recorder {
     pub(crate) fn new(gpu: Device, overrides: Overrides, step_bytes: u64) -> Self {
-        let make = |label, size, usage| {
-            gpu.device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some(label),
-                size,
-                usage,
-                mapped_at_creation: false,
-            })
-        };
+        let make = |what, size, usage| gpu.create_buffer(what, size, usage, 0);
         let step = make("row table", step_bytes, STORAGE);
         let nothing = make("nothing", 16, STORAGE);
         let flushed = make(
@@ -310,8 +303,8 @@ impl Recorder {
                 available: format!("the device binds at most {limit} bytes"),
             });
         }
-        self.gpu.check()?;
         let raw = self.raw_buffer(what, bytes, STORAGE);
+        self.gpu.check()?;
         let id = self.next_buffer;
         self.next_buffer += 1;
         Ok(Buffer { id, raw, offset: 0 })
@@ -327,15 +320,11 @@ impl Recorder {
     }
 
     fn raw_buffer(&mut self, label: &str, size: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
+        let held = self.counters.device_bytes;
         self.counters.buffers_created += 1;
         self.counters.device_bytes += size;
         self.counters.largest_buffer_bytes = self.counters.largest_buffer_bytes.max(size);
-        self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
-            label: Some(label),
-            size,
-            usage,
-            mapped_at_creation: false,
-        })
+        self.gpu.create_buffer(label, size, usage, held)
     }
 
     /// Uploads bytes (a multiple of four of them).
@@ -462,6 +451,7 @@ impl Recorder {
         if let Some(index) = self.pipelines.get(kernel) {
             return *index;
         }
+        self.gpu.compiles();
         let composed = kernel.compose(Target::here(), &self.overrides);
         let label = kernel.label();
         let module = shader_module(&self.gpu.device, &label, &composed.source);
@@ -659,7 +649,7 @@ impl Recorder {
         buffer: &wgpu::Buffer,
         bytes: u64,
     ) -> Result<Vec<u32>, OpsError> {
-        self.compilation().await?;
+        self.made().await?;
         self.count_wait(bytes);
         let bytes = self.gpu.read(buffer, bytes).await?;
         Ok(bytemuck::pod_collect_to_vec(&bytes))
@@ -671,7 +661,7 @@ impl Recorder {
         buffer: &Buffer,
         bytes: u64,
     ) -> Result<Vec<u32>, OpsError> {
-        self.compilation().await?;
+        self.made().await?;
         let staging = self.readback_buffer(bytes);
         let mut encoder = self
             .gpu
@@ -689,7 +679,7 @@ impl Recorder {
 
     /// Waits until everything written so far has reached the device.
     pub(crate) async fn flush(&mut self) -> Result<(), OpsError> {
-        self.compilation().await?;
+        self.made().await?;
         let mut encoder = self
             .gpu
             .device
@@ -702,15 +692,17 @@ impl Recorder {
         self.gpu.read(&flushed, FLUSHED_BYTES).await.map(|_| ())
     }
 
-    /// Turns a module's compilation errors into ones that name the author's file and line.
-    pub(crate) async fn compilation(&mut self) -> Result<(), OpsError> {
+    /// Waits for what is known only later of all that was made: a buffer that there was no memory for, and a module's
+    /// compilation errors, turned into ones that name the author's file and line.
+    pub(crate) async fn made(&mut self) -> Result<(), OpsError> {
+        self.gpu.settle().await?;
         for Unread {
             module,
             composed,
             label,
         } in std::mem::take(&mut self.unread)
         {
-            let info = module.get_compilation_info().await;
+            let info = self.gpu.answered(module.get_compilation_info()).await?;
             let error = info
                 .messages
                 .iter()

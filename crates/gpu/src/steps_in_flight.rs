@@ -66,9 +66,9 @@ impl StepsInFlight {
         if let Some(batch) = self.open.take() {
             self.free.push(batch.buffer);
         }
-        for (batch, _) in self.closed.drain(..) {
+        for (batch, mapping) in self.closed.drain(..) {
             // Takes a map back that has not come yet.
-            batch.buffer.unmap();
+            drop(mapping);
             self.free.push(batch.buffer);
         }
     }
@@ -113,16 +113,12 @@ impl StepsInFlight {
         recorder.count_wait(batch.bytes());
         let words = recorder
             .gpu
-            .mapped(
-                mapping,
-                &batch.buffer,
-                batch.bytes(),
-                batch.submission.clone(),
-            )
+            .mapped(mapping, batch.bytes(), batch.submission.clone())
             .await?;
         self.read
             .extend(outcomes(&bytemuck::pod_collect_to_vec::<u8, u32>(&words)));
-        if let Some((batch, _)) = self.closed.pop_front() {
+        if let Some((batch, mapping)) = self.closed.pop_front() {
+            drop(mapping);
             self.free.push(batch.buffer);
         }
         Ok(self.read.pop_front().expect("a batch has steps"))

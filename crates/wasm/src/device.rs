@@ -113,6 +113,16 @@ impl Device {
     }
 }
 
+#[cfg(target_arch = "wasm32")]
+#[wasm_bindgen]
+impl Device {
+    /// The browser's device. Destroying it gives back all of its memory at once, also after a panic, and whatever still waits.
+    #[wasm_bindgen(getter)]
+    pub fn gpu(&self) -> js_sys::Object {
+        self.ops.browser_device()
+    }
+}
+
 /// Reads `{ modelName, contextLength?, speculativeConfig?, perRequestSpecDecodeMetrics?, enablePerRequestMetrics?,
 /// enableForceIncludeUsage? }`. `null` means absent; an unknown key is refused.
 fn options(json: &str) -> Result<EngineOptions, Error> {

@@ -14,6 +14,8 @@
 mod events;
 mod status;
 
+use std::borrow::Cow;
+
 use foretoken_core::{Ops, since_unix_epoch};
 use foretoken_decode::AbortSignal;
 use serde::Serialize;
@@ -40,7 +42,7 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub struct Request<'a> {
     /// In capitals.
     pub method: &'a str,
-    /// From the first slash on, without query.
+    /// From the first slash on, without query. A model's name in it may be percent-encoded.
     pub path: &'a str,
     /// Empty where there is none.
     pub body: &'a [u8],
@@ -110,7 +112,7 @@ impl<O: Ops> Routes<O> {
                 Ok(Reply::json(200, &list))
             }
             "/metrics" => Ok(self.prometheus()),
-            path => self.model_of(path.trim_start_matches("/v1/models/")),
+            path => self.model_of(path.strip_prefix("/v1/models/").unwrap_or(path)),
         };
         reply.unwrap_or_else(|error| Reply::json(status(&error), &error.to_object()))
     }
@@ -139,6 +141,7 @@ impl<O: Ops> Routes<O> {
     }
 
     fn model_of(&self, id: &str) -> Result<Reply<O>, Error> {
+        let id = decoded(id);
         if id != self.engine.model_name() {
             return Err(Error::ModelNotServed {
                 requested: id.chars().take(128).collect(),
@@ -187,6 +190,28 @@ async fn deliver<O: Ops, S: Shape>(
         allow: None,
         body: Body::Events(Box::new(events(Some(generation)))),
     })
+}
+
+/// A part of a path without its percent-encoding; as it is where that is none, or gives no text.
+fn decoded(part: &str) -> Cow<'_, str> {
+    if !part.contains('%') {
+        return Cow::Borrowed(part);
+    }
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return Cow::Borrowed(part);
+        };
+        // Two hexadecimal digits are a byte.
+        bytes.push((16 * high + low) as u8);
+    }
+    String::from_utf8(bytes).map_or(Cow::Borrowed(part), Cow::Owned)
 }
 
 /// Our own types hold nothing that JSON has no form for.

@@ -92,6 +92,30 @@ fn the_model_is_listed_and_found_by_its_name() {
 }
 
 #[test]
+fn a_models_name_in_a_path_may_be_percent_encoded() {
+    for (part, text) in [
+        ("tiny", "tiny"),
+        ("%74in%79", "tiny"),
+        ("my%207%25", "my 7%"),
+        ("a%2Fb%2fc", "a/b/c"),
+        ("%E2%82%AC", "\u{20ac}"),
+        // What is no encoding, or encodes no text, is a name as it is.
+        ("7%", "7%"),
+        ("%2", "%2"),
+        ("%+1", "%+1"),
+        ("%\u{20ac}", "%\u{20ac}"),
+        ("%ff%20", "%ff%20"),
+        ("%25%32%30", "%20"),
+    ] {
+        assert_eq!(super::decoded(part), text);
+    }
+    let (status, _) = whole(handle(&routes(), "GET", "/v1/models/%74in%79", ""));
+    assert_eq!(status, 200);
+    let (status, _) = whole(handle(&routes(), "GET", "/v1/models/v1/models/tiny", ""));
+    assert_eq!(status, 404);
+}
+
+#[test]
 fn metrics_are_prometheus_text() {
     let reply = handle(&routes(), "GET", "/metrics", "");
     assert!(reply.content_type.starts_with("text/plain; version=0.0.4"));
