@@ -26,7 +26,7 @@ function start(wasmUrl: string | undefined): Promise<WebAssembly.Memory> {
       return memory;
     } catch (cause) {
       instance = undefined;
-      throw new EngineError("network", `the engine's wasm module cannot be loaded: ${String(cause)}`, { cause });
+      throw new EngineError("network", `the engine's wasm module cannot be loaded (see the option wasmUrl): ${String(cause)}`, { cause });
     }
   })();
   return instance;

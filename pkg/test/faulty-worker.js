@@ -7,8 +7,7 @@ const fault = faultyGpu();
 for (const [name, value] of new URL(location.href).searchParams) fault[name] = Number.isNaN(Number(value)) ? value : Number(value);
 const channel = new BroadcastChannel("faulty GPU");
 channel.onmessage = ({ data }) => {
-  if (data === "destroy") for (const device of fault.devices) device.destroy();
-  else Object.assign(fault, data);
+  Object.assign(fault, data);
   // So that the page can wait for it.
   channel.postMessage("done");
 };

@@ -11,11 +11,14 @@ const LONG = { max_tokens: 40, ignore_eos: true };
 const text = async (engine, more) => (await engine.chat.completions.create(chat(more))).choices[0].message.content;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Fails where `promise` is not settled within so many real milliseconds. */
-async function soon(promise, what, ms = 5000) {
+/** What need not wait for any device must not take longer, however slow the machine. */
+const SOON_MS = 10_000;
+
+/** Fails where `promise` is not settled soon. */
+async function soon(promise, what) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${what}: nothing came of it in ${ms} ms`)), ms);
+    timer = setTimeout(() => reject(new Error(`${what}: nothing came of it in ${SOON_MS} ms`)), SOON_MS);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
@@ -28,29 +31,6 @@ async function here(test) {
   } finally {
     fault.maps = undefined;
     fault.restore();
-  }
-}
-
-/**
- * Runs `test` with the options of an engine, here and in a worker, and with what hurts it: `set` changes faults, `destroy` destroys the
- * device, `mend` makes the next one sound; a worker's successor is sound as it is.
- */
-async function inBoth(test) {
-  await here((fault) => test({ worker: false }, {
-    set: async (change) => void Object.assign(fault, change),
-    destroy: () => fault.devices.forEach((device) => device.destroy()),
-    mend: () => Object.assign(fault, { maps: undefined, answers: undefined, speed: 1 }),
-  }));
-  const channel = new BroadcastChannel("faulty GPU");
-  const set = (change) => {
-    const done = new Promise((resolve) => (channel.onmessage = resolve));
-    channel.postMessage(change);
-    return soon(done, "the worker", 60_000);
-  };
-  try {
-    await test({ workerUrl: WORKER }, { set, destroy: () => channel.postMessage("destroy"), mend() {} });
-  } finally {
-    channel.close();
   }
 }
 
@@ -78,50 +58,52 @@ const codes = (errors) => errors.map(({ code }) => code);
 const allOf = (code) => [code, code, code];
 
 export const gpuFaults = {
-  "a read-back that never calls back ends when the device is lost": () => inBoth((options, fault) => withTiny(options, async (engine) => {
+  "a read-back that never calls back ends when the device is lost": () => here((fault) => withTiny({ worker: false }, async (engine) => {
     const before = await text(engine);
-    const errors = await hurtMidStream(engine, async () => {
-      await fault.set({ maps: "dropped" });
-      setTimeout(fault.destroy, 300);
+    const errors = await hurtMidStream(engine, () => {
+      fault.maps = "dropped";
+      setTimeout(() => fault.devices[0].destroy(), 300);
     });
     equal(codes(errors), allOf("device_lost"), `codes of: ${errors[0].message}`);
-    fault.mend();
+    fault.maps = undefined;
     equal(await text(engine), before, "the answer after");
+    equal(fault.devices.length, 2, "devices");
   })),
 
-  "a device that does not answer is lost after fifteen seconds, and built anew": () => inBoth((options, fault) => withTiny(options, async (engine) => {
-    const before = await text(engine);
-    const errors = await soon(hurtMidStream(engine, () => fault.set({ maps: "dropped", answers: "dropped", speed: 20 })), "a silent device", 100_000);
-    equal(codes(errors), allOf("device_lost"), `codes of: ${errors[0].message}`);
-    ok(/not answered for 1[5-9] s/.test(errors[0].message), errors[0].message);
-    fault.mend();
-    equal(await text(engine), before, "the answer after");
-  })),
+  "a device that does not answer is lost after fifteen seconds, and built anew, once": async () => {
+    const channel = new BroadcastChannel("faulty GPU");
+    const told = new Promise((resolve) => (channel.onmessage = resolve));
+    try {
+      await withTiny({ workerUrl: WORKER }, async (engine) => {
+        const before = await text(engine);
+        const errors = await hurtMidStream(engine, () => {
+          channel.postMessage({ maps: "dropped", answers: "dropped", speed: 20 });
+          return told;
+        });
+        equal(codes(errors), allOf("device_lost"), `codes of: ${errors[0].message}`);
+        ok(/not answered for 1[5-9] s/.test(errors[0].message), errors[0].message);
+        // In a fresh worker, which nothing is wrong with.
+        equal(await text(engine), before, "the answer after");
+      });
+    } finally {
+      channel.close();
+    }
+  },
 
-  "a wait that hangs while the device answers goes on": () => here((fault) => withTiny({ worker: false }, async (engine) => {
-    const before = await text(engine);
-    Object.assign(fault, { maps: "held", speed: 20 });
-    const asking = text(engine);
-    for (let i = 0; i < 500 && fault.asked < 3; i++) await sleep(100);
-    ok(fault.asked >= 3, `it asked ${fault.asked} times`);
-    Object.assign(fault, { maps: undefined, speed: 1 });
-    equal(await soon(asking, "the answer"), before, "the answer");
-    equal(fault.devices.length, 1, "devices");
-  })),
-
-  "a hidden page has not waited": () => here((fault) => withTiny({ worker: false }, async (engine) => {
+  "a wait that hangs goes on while the device answers, or the page is hidden": () => here((fault) => withTiny({ worker: false }, async (engine) => {
     const before = await text(engine);
     const own = Object.getOwnPropertyDescriptor(Document.prototype, "visibilityState");
     Object.defineProperty(Document.prototype, "visibilityState", { ...own, get: () => "hidden" });
-    Object.assign(fault, { maps: "held", answers: "dropped", speed: 20 });
+    Object.assign(fault, { maps: "held", speed: 20 });
     const asking = text(engine);
-    await sleep(40_000);
+    await sleep(60_000);
     equal(fault.asked, 0, "questions while hidden");
     Object.defineProperty(Document.prototype, "visibilityState", own);
-    for (let i = 0; i < 500 && fault.asked < 1; i++) await sleep(100);
-    equal(fault.asked, 1, "questions when visible");
+    for (let i = 0; i < 500 && fault.asked < 3; i++) await sleep(100);
+    ok(fault.asked >= 3, `it asked ${fault.asked} times`);
     Object.assign(fault, { maps: undefined, speed: 1 });
-    equal(await soon(asking, "the answer"), before, "the answer");
+    equal(await asking, before, "the answer");
+    equal(fault.devices.length, 1, "devices");
   })),
 
   "a device that is destroyed while loading is told, and the next load is a fresh one": () => here(async (fault) => {
@@ -132,7 +114,7 @@ export const gpuFaults = {
         seen.add(progress.phase);
         if (progress.phase === phase) fault.devices.at(-1).destroy();
       };
-      const error = await soon(failure(createEngine({ model: TINY, worker: false, onProgress }), phase), phase, 20_000);
+      const error = await failure(createEngine({ model: TINY, worker: false, onProgress }), phase);
       equal(error.code, "device_lost", `${phase}: ${error.message}`);
     }
     await withTiny({ worker: false }, async (engine) => ok((await text(engine)) !== "", "an answer"));
@@ -146,11 +128,11 @@ export const gpuFaults = {
       for (const buffers of [0, 1, 4, 20, made - 1]) {
         Object.assign(fault, { buffers, bufferFails, failed: undefined });
         const what = `buffer ${buffers} of ${made}, ${bufferFails}`;
-        const error = await soon(failure(createEngine({ model: TINY, worker: false }), what), what, 20_000);
+        const error = await failure(createEngine({ model: TINY, worker: false }), what);
         ok(error instanceof EngineError && error.code === "out_of_memory", `${what}: ${error.code} ${error.message}`);
         ok(error.message.includes(`${fault.failed.size} bytes needed`), `${what}: ${error.message}`);
         ok(buffers === 0 || error.message.includes(fault.failed.label), `${what}, ${fault.failed.label}: ${error.message}`);
-        equal((await soon(fault.devices.at(-1).lost, "the device's end", 1000)).reason, "destroyed", what);
+        equal((await soon(fault.devices.at(-1).lost, "the device's end")).reason, "destroyed", what);
         fault.buffers = undefined;
       }
     }
@@ -221,9 +203,9 @@ export const gpuFaults = {
       const flying = failure(text(engine, LONG), "in flight");
       const waiting = failure(text(engine), "waiting");
       await sleep(20);
-      await soon(Promise.all([engine.unload(), engine.unload()]), "unloading, twice", 1000);
+      await soon(Promise.all([engine.unload(), engine.unload()]), "unloading, twice");
       equal(codes([await flying, await waiting]), ["disposed", "disposed"], `codes, maps ${maps}`);
-      equal((await soon(fault.devices.at(-1).lost, "the device's end", 1000)).reason, "destroyed", "device");
+      equal((await soon(fault.devices.at(-1).lost, "the device's end")).reason, "destroyed", "device");
       fault.maps = undefined;
     }
   }),
@@ -233,7 +215,7 @@ export const gpuFaults = {
     const onProgress = ({ phase }) => phase === "upload" && controller.abort();
     const loading = createEngine({ model: TINY, worker: false, signal: controller.signal, onProgress });
     equal((await failure(loading, "an aborted load")).name, "AbortError", "abort");
-    equal((await soon(fault.devices.at(-1).lost, "the device's end", 1000)).reason, "destroyed", "device");
+    equal((await soon(fault.devices.at(-1).lost, "the device's end")).reason, "destroyed", "device");
   }),
 
   "unloading does not wait for a model that is loaded anew": async () => {

@@ -394,7 +394,13 @@ impl Device {
             _ => Poll::Pending,
         });
         self.answered(known).await?;
-        self.check()
+        lock(&self.fault).memory.clone().map_or(Ok(()), Err)
+    }
+
+    /// Forgets what was reported of objects that nobody uses any more.
+    pub(crate) fn forget(&self) {
+        let mut fault = lock(&self.fault);
+        (fault.memory, fault.error) = (None, None);
     }
 
     /// Says that something is being compiled: in a browser the next wait may take longer.

@@ -92,21 +92,15 @@ impl GpuOps {
     /// Whatever the device says, lack of memory for a buffer of 64 MiB (128 MiB in hardware) included.
     pub async fn probe(&self) -> Result<Roofline, OpsError> {
         let gpu = self.recorder.gpu.clone();
-        let mut probe = Probe::new(Recorder::new(
-            gpu.clone(),
-            self.recorder.overrides().clone(),
-            16,
-        ))?;
-        let roofline = Roofline {
-            read_gb_per_s: probe.read().await?,
-            fma_gflop_per_s: probe.fma().await?,
-            dispatch_us: probe.dispatch().await?,
-        };
-        drop(probe);
+        let recorder = Recorder::new(gpu.clone(), self.recorder.overrides().clone(), 16);
+        let roofline = Probe::measure(recorder).await;
         // The device lets go of buffers when it is next asked how far it is.
         gpu.wait()?;
-        gpu.check()?;
-        Ok(roofline)
+        match roofline {
+            Err(OpsError::OutOfMemory { .. }) => gpu.forget(),
+            _ => gpu.check()?,
+        }
+        roofline
     }
 }
 
@@ -118,6 +112,15 @@ struct Probe {
 }
 
 impl Probe {
+    async fn measure(recorder: Recorder) -> Result<Roofline, OpsError> {
+        let mut probe = Self::new(recorder)?;
+        Ok(Roofline {
+            read_gb_per_s: probe.read().await?,
+            fma_gflop_per_s: probe.fma().await?,
+            dispatch_us: probe.dispatch().await?,
+        })
+    }
+
     fn new(mut recorder: Recorder) -> Result<Self, OpsError> {
         let out = recorder.buffer("probe result", 16)?;
         let readback = recorder.readback_buffer(16);

@@ -266,7 +266,7 @@ impl Tuner {
                 // A candidate that this driver cannot have is none. What else it says of it belongs to it too.
                 Err(OpsError::Kernel { .. } | OpsError::OutOfMemory { .. }) => {
                     self.ops.recorder.gpu.wait()?;
-                    let _ = self.ops.recorder.gpu.check();
+                    self.ops.recorder.gpu.forget();
                     continue;
                 }
                 Err(error) => return Err(error),
