@@ -1,4 +1,4 @@
-// What attention_split and its subgroup twin read and write. Comes after the slot `kv`.
+// What attention_split reads and writes. Comes after the slot `kv`.
 struct Params {
   heads: u32,
   kv_heads: u32,

@@ -5,3 +5,7 @@ alias KvVec4 = vec4<f32>; // four of them
 fn kv_vec4(v: KvVec4) -> vec4<f32> {
   return v;
 }
+
+fn kv_stored(v: vec4<f32>) -> KvVec4 {
+  return v;
+}

@@ -605,8 +605,7 @@ async fn attention<O: Ops>(
         position += n as u32;
         ops.begin(if n > 16 { Phase::Prefill } else { Phase::Rows }, &rows, 1);
         ops.embed(&table, &qkv);
-        ops.rope_kv(&qkv, &rope, &kv, shape);
-        ops.attention(&qkv, &kv, shape, &out);
+        ops.attention(&qkv, &rope, &kv, shape, &out);
         ops.submit().unwrap();
     }
     ops.read_activation(&out).await.unwrap()
@@ -645,6 +644,47 @@ async fn attention_over_several_spans_in_both_rope_styles() {
                     &b,
                     if tier.f16 { 1e-3 } else { 2e-5 },
                 );
+            }
+        }
+    }
+}
+
+/// Where attention is one dispatch and where it is three, keys and values and what is made of them have the same bits.
+async fn attention_has_the_same_bits_in_one_dispatch_and_in_three() {
+    for tier in Tier::ALL {
+        let Some(mut gpu) = open(tier).await else {
+            continue;
+        };
+        for (rope, heads, kv_heads, head_dim) in [
+            (RopeStyle::Interleaved, 9, 3, 64),
+            (RopeStyle::Halves, 9, 3, 64),
+            (RopeStyle::Halves, 8, 2, 16),
+        ] {
+            let shape = AttentionShape {
+                heads,
+                kv_heads,
+                head_dim,
+                scale: (head_dim as f32).powf(-0.5),
+                rope,
+            };
+            let cols = ((heads + 2 * kv_heads) * head_dim) as usize;
+            let out_cols = (heads * head_dim) as usize;
+            // 16 rows over two spans take three dispatches: 120 of the positions are there before.
+            let x = Random(14).values(136 * cols);
+            let whole = attention(&mut gpu, &shape, &x, &[32, 32, 32, 24, 16]).await;
+            // The same rows alone, in the first span one dispatch each: what they wrote, later ones read.
+            for n in [1, 7, 8] {
+                let passes = [vec![32, 32, 32, 24], vec![1; n]].concat();
+                let before = gpu.counters().dispatches;
+                let row = attention(&mut gpu, &shape, &x[..(120 + n) * cols], &passes).await;
+                let dispatches = gpu.counters().dispatches - before;
+                assert_eq!(
+                    dispatches,
+                    4 * (1 + 3) + n as u64 * (1 + 1),
+                    "{tier} {shape:?}: embed and attention of every pass"
+                );
+                let expected = &whole[(n - 1) * out_cols..n * out_cols];
+                assert_eq!(bits(&row), bits(expected), "{tier} {shape:?}: row {n}");
             }
         }
     }

@@ -146,7 +146,7 @@ fn a_model_holds_its_weights_its_cache_and_little_else() {
     }
 }
 
-/// Dispatches a step of a model of `data/` and its layers.
+/// Dispatches a step of a model of `data/`, at its first positions, and its layers.
 fn dispatches(ops: &mut GpuOps, file: &Path) -> (u64, u64) {
     let model = block_on(load_file(ops, file));
     let counted = steady_step(ops, &*model, 1, 0);
@@ -164,9 +164,26 @@ fn a_format_more_in_a_fused_group_costs_one_dispatch() {
         return;
     };
     let (uniform, layers) = dispatches(&mut ops, &data_file("tiny_q4_1.gguf"));
-    assert_eq!(uniform, 9 * layers + 5);
+    assert_eq!(uniform, 7 * layers + 5);
     let (mixed, layers) = dispatches(&mut ops, &data_file("tiny_mixed.gguf"));
-    assert_eq!(mixed, (9 + 3) * layers + 5);
+    assert_eq!(mixed, (7 + 3) * layers + 5);
+}
+
+/// A short context is one span of positions, a long one many: there attention is rotated, split and reduced.
+#[test]
+fn attention_of_a_short_context_is_one_dispatch() {
+    let Some(path) = find_model(SMOLLM2, "gpu_steady_state") else {
+        return;
+    };
+    let Some(mut ops) = gpu::open(BEST) else {
+        return;
+    };
+    let model = block_on(load_file(&mut ops, &path));
+    let layers = u64::from(model.config().num_hidden_layers);
+    let short = steady_step(&mut ops, &*model, 1, 20);
+    assert_eq!(short.dispatches, 7 * layers + 5);
+    let long = steady_step(&mut ops, &*model, 1, 1000);
+    assert_eq!(long.dispatches, 9 * layers + 5);
 }
 
 #[test]

@@ -270,21 +270,14 @@ pub trait Ops {
     /// `out = silu(x · Wgateᵀ) ⊙ (x · Wupᵀ)`; `w` has [`MatrixLayout::GateUp`].
     fn matmul_swiglu(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation);
 
-    /// Rotates q and k of `qkv` (`[rows, (heads + 2·kv_heads) · head_dim]`) by each row's position, in place
-    /// for q; writes k and v to the cache at that position.
-    fn rope_kv(
-        &mut self,
-        qkv: &Self::Activation,
-        rope: &Self::RopeTable,
-        kv: &Self::KvCache,
-        shape: &AttentionShape,
-    );
-
+    /// Rotates q and k of `qkv` (`[rows, (heads + 2·kv_heads) · head_dim]`, which is scratch afterwards) by each row's position,
+    /// writes k and v to the cache at that position, and attends:
     /// `out[i] = Σ_p softmax_p(scale · q_i·k_p) · v_p` over positions `0..=position of row i`; `out` is
     /// `[rows, heads · head_dim]`.
     fn attention(
         &mut self,
         qkv: &Self::Activation,
+        rope: &Self::RopeTable,
         kv: &Self::KvCache,
         shape: &AttentionShape,
         out: &Self::Activation,

@@ -385,8 +385,15 @@ impl Ops for ScriptOps {
     fn matmul(&mut self, _: &ScriptLogits, _: &(), _: Option<&()>, _: &ScriptLogits) {}
     fn matmul_add(&mut self, _: &ScriptLogits, _: &(), _: &ScriptLogits) {}
     fn matmul_swiglu(&mut self, _: &ScriptLogits, _: &(), _: &ScriptLogits) {}
-    fn rope_kv(&mut self, _: &ScriptLogits, _: &(), _: &(), _: &AttentionShape) {}
-    fn attention(&mut self, _: &ScriptLogits, _: &(), _: &AttentionShape, _: &ScriptLogits) {}
+    fn attention(
+        &mut self,
+        _: &ScriptLogits,
+        _: &(),
+        _: &(),
+        _: &AttentionShape,
+        _: &ScriptLogits,
+    ) {
+    }
 
     fn set_sampling(
         &mut self,

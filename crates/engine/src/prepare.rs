@@ -1,7 +1,8 @@
 //! Making at load what requests will need: a recording that is dropped leaves its pipelines and bind groups behind.
 
 use foretoken_core::{
-    LanguageModel, MAX_PREFILL_ROWS, NgramLookup, Ops, OpsError, Phase, Sampling, StepLimits,
+    LanguageModel, MAX_PREFILL_ROWS, NgramLookup, Ops, OpsError, Phase, Position, Sampling,
+    StepLimits,
 };
 
 use crate::SpeculativeConfig;
@@ -24,9 +25,13 @@ pub(crate) fn prepare<O: Ops>(
         ops.discard();
     }
     for count in ROW_COUNTS.into_iter().filter(|count| *count <= context) {
-        ops.begin(Phase::Rows, &rows(count), count);
-        model.forward(ops);
-        ops.discard();
+        // Attention may be other kernels after a long context than after none.
+        for before in [0, context - count] {
+            let rows = rows_after(before as Position, count, vocab);
+            ops.begin(Phase::Rows, &rows, count);
+            model.forward(ops);
+            ops.discard();
+        }
     }
     let narrowed = Sampling {
         temperature: 1.0,

@@ -28,7 +28,6 @@ fn kernels(formats: &[Format], tier: Tier) -> Vec<(Kernel, bool)> {
     let mut kernels: Vec<Kernel> = ops::embed::catalog(formats);
     kernels.extend(ops::rms_norm::catalog());
     kernels.extend(ops::matmul::catalog(formats, tier));
-    kernels.extend(ops::rope_kv::catalog(tier));
     kernels.extend(ops::attention::catalog(tier));
     kernels.extend(ops::choose::catalog());
     kernels.extend(ops::logprobs::catalog());

@@ -539,24 +539,15 @@ impl Ops for GpuOps {
         self.record_matmul_swiglu(x, w, out);
     }
 
-    fn rope_kv(
+    fn attention(
         &mut self,
         qkv: &GpuActivation,
         rope: &GpuRopeTable,
         kv: &GpuKvCache,
         shape: &AttentionShape,
-    ) {
-        self.record_rope_kv(qkv, rope, kv, shape);
-    }
-
-    fn attention(
-        &mut self,
-        qkv: &GpuActivation,
-        kv: &GpuKvCache,
-        shape: &AttentionShape,
         out: &GpuActivation,
     ) {
-        self.record_attention(qkv, kv, shape, out);
+        self.record_attention(qkv, rope, kv, shape, out);
     }
 
     fn choose(&mut self, logits: &GpuActivation) {

@@ -92,7 +92,7 @@ impl Kernel {
         let mut parts: Vec<String> = self
             .slots
             .iter()
-            .filter(|(slot, _)| !slot.is_empty() && *slot != "activations_arguments")
+            .filter(|(slot, _)| !slot.is_empty() && !slot.ends_with("_arguments"))
             .map(|(_, path)| stem(path).to_owned())
             .collect();
         parts.extend(
@@ -143,7 +143,7 @@ pub(crate) type Params = [u32; 8];
 struct BindKey {
     pipeline: usize,
     params: Params,
-    buffers: [u32; 5],
+    buffers: [u32; 6],
 }
 
 struct Pipeline {
@@ -360,7 +360,7 @@ impl Recorder {
         let mut key = BindKey {
             pipeline,
             params,
-            buffers: [u32::MAX; 5],
+            buffers: [u32::MAX; 6],
         };
         for (slot, buffer) in key.buffers.iter_mut().zip(buffers) {
             *slot = buffer.id;

@@ -9,7 +9,7 @@ use foretoken_core::{
 
 use crate::{
     CpuActivation, CpuKvCache, CpuMatrix, CpuRopeTable,
-    ops::{attention, choose, embed, matmul, matmul_swiglu, rms_norm, rope_kv},
+    ops::{attention, attention_rope, choose, embed, matmul, matmul_swiglu, rms_norm},
     parallel::available_threads,
     pass::Pass,
 };
@@ -282,21 +282,10 @@ impl Ops for CpuOps {
         matmul_swiglu::matmul_swiglu(&x.read(rows), w, self.threads, &mut out.write(rows));
     }
 
-    fn rope_kv(
-        &mut self,
-        qkv: &CpuActivation,
-        rope: &CpuRopeTable,
-        kv: &CpuKvCache,
-        shape: &AttentionShape,
-    ) {
-        Self::check_all_rows("rope_kv", qkv, qkv_cols(shape));
-        let rows = self.pass.rows();
-        rope_kv::rope_kv(&mut qkv.write(rows.len()), rows, rope, kv, shape);
-    }
-
     fn attention(
         &mut self,
         qkv: &CpuActivation,
+        rope: &CpuRopeTable,
         kv: &CpuKvCache,
         shape: &AttentionShape,
         out: &CpuActivation,
@@ -308,6 +297,7 @@ impl Ops for CpuOps {
             shape.heads as usize * shape.head_dim as usize,
         );
         let rows = self.pass.rows();
+        attention_rope::attention_rope(&mut qkv.write(rows.len()), rows, rope, kv, shape);
         attention::attention(
             &qkv.read(rows.len()),
             rows,

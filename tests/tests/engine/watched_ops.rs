@@ -175,23 +175,15 @@ impl Ops for WatchedOps {
     fn matmul_swiglu(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation) {
         self.inner.matmul_swiglu(x, w, out)
     }
-    fn rope_kv(
+    fn attention(
         &mut self,
         qkv: &Self::Activation,
         rope: &Self::RopeTable,
         kv: &Self::KvCache,
         shape: &AttentionShape,
-    ) {
-        self.inner.rope_kv(qkv, rope, kv, shape)
-    }
-    fn attention(
-        &mut self,
-        qkv: &Self::Activation,
-        kv: &Self::KvCache,
-        shape: &AttentionShape,
         out: &Self::Activation,
     ) {
-        self.inner.attention(qkv, kv, shape, out)
+        self.inner.attention(qkv, rope, kv, shape, out)
     }
     fn choose(&mut self, logits: &Self::Activation) {
         self.inner.choose(logits)

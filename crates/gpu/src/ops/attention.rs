@@ -1,25 +1,52 @@
-//! `attention`: split over fixed spans of positions, then reduced in ascending order.
+//! `attention`: q and k rotated, k and v written to the cache, then split over fixed spans of positions and reduced in ascending
+//! order; or all of it in one dispatch, where that is shorter.
 
-use foretoken_core::{AttentionShape, MAX_PREFILL_ROWS};
+use foretoken_core::{AttentionShape, MAX_PREFILL_ROWS, RopeStyle};
 
-use crate::gpu_ops::{GpuActivation, GpuKvCache, GpuOps};
+use crate::gpu_ops::{GpuActivation, GpuKvCache, GpuOps, GpuRopeTable};
 use crate::ops::MAX_STEP_ROWS;
-use crate::ops::rope_kv::kv_file;
 use crate::recording::{Access, Kernel, constants, slots};
 use crate::tier::Tier;
 
 /// Positions in a span. Part of the exactness contract: a row's split depends on its own position alone.
 pub(crate) const SPAN: u32 = 128;
 
+const ROPE: Kernel = Kernel::new(
+    "ops/attention_rope.wgsl",
+    &[Access::Write, Access::Read, Access::Write, Access::Write],
+);
 const SPLIT: Kernel = Kernel::new(
     "ops/attention_split.wgsl",
     &[Access::Read, Access::Read, Access::Read, Access::Write],
 );
-const SPLIT_SUBGROUP: Kernel = Kernel {
-    file: "ops/attention_split_subgroup.wgsl",
-    ..SPLIT
-};
 const REDUCE: Kernel = Kernel::new("ops/attention_reduce.wgsl", &[Access::Read, Access::Write]);
+const WHOLE: Kernel = Kernel::new(
+    "ops/attention_whole.wgsl",
+    &[
+        Access::Write,
+        Access::Write,
+        Access::Write,
+        Access::Write,
+        Access::Read,
+        Access::Write,
+    ],
+);
+
+/// How keys and values are stored.
+const fn kv_file(tier: Tier) -> &'static str {
+    if tier.f16 {
+        "lib/kv_f16.wgsl"
+    } else {
+        "lib/kv_f32.wgsl"
+    }
+}
+
+const fn rope_file(style: RopeStyle) -> &'static str {
+    match style {
+        RopeStyle::Interleaved => "lib/rope_interleaved.wgsl",
+        RopeStyle::Halves => "lib/rope_halves.wgsl",
+    }
+}
 
 /// Bytes of the partial results of the largest pass.
 pub(crate) fn part_bytes(heads: u32, head_dim: u32, context: u32) -> u64 {
@@ -39,37 +66,77 @@ const fn rows_a_workgroup(rows: u32, gqa: u32) -> u32 {
     c
 }
 
-/// One kernel for any device.
-fn split_kernel(head_dim4: u32, gqa: u32, c: u32, tier: Tier) -> Kernel {
-    Kernel {
-        slots: slots([("kv", kv_file(tier))]),
-        constants: constants([
-            MAX_STEP_ROWS,
-            ("HEAD_DIM4", head_dim4),
-            ("GQA", gqa),
-            ("SPAN", SPAN),
-            ("C", c),
-        ]),
-        f16: tier.f16,
-        ..SPLIT
+/// How the threads of a workgroup share a span.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    head_dim4: u32,
+    gqa: u32,
+    /// Rows.
+    c: u32,
+    /// One subgroup of so many lanes, where all the device's have as many and they divide the head; absent: any device's way.
+    lanes: Option<u32>,
+}
+
+impl Span {
+    /// `kernel` over such spans.
+    fn kernel(self, kernel: Kernel, rope: Option<RopeStyle>, tier: Tier) -> Kernel {
+        let (file, arguments) = match self.lanes {
+            Some(_) => (
+                "lib/attention_span_subgroup.wgsl",
+                "lib/attention_span_subgroup_arguments.wgsl",
+            ),
+            None => (
+                "lib/attention_span.wgsl",
+                "lib/attention_span_arguments.wgsl",
+            ),
+        };
+        let slots = match rope {
+            Some(style) => slots([
+                ("span", file),
+                ("span_arguments", arguments),
+                ("kv", kv_file(tier)),
+                ("rope", rope_file(style)),
+            ]),
+            None => slots([
+                ("span", file),
+                ("span_arguments", arguments),
+                ("kv", kv_file(tier)),
+            ]),
+        };
+        let (gqa, c) = (("GQA", self.gqa), ("C", self.c));
+        let constants = match self.lanes {
+            Some(lanes) => constants([
+                MAX_STEP_ROWS,
+                ("LANES", lanes),
+                ("PER_LANE", self.head_dim4 / lanes),
+                gqa,
+                ("SPAN", SPAN),
+                c,
+            ]),
+            None => constants([
+                MAX_STEP_ROWS,
+                ("HEAD_DIM4", self.head_dim4),
+                gqa,
+                ("SPAN", SPAN),
+                c,
+            ]),
+        };
+        Kernel {
+            slots,
+            constants,
+            f16: tier.f16,
+            lanes: self.lanes.unwrap_or(0),
+            ..kernel
+        }
     }
 }
 
-/// One for devices whose subgroups are all of `lanes` lanes, which divide the head.
-fn split_subgroup_kernel(head_dim4: u32, gqa: u32, c: u32, lanes: u32, tier: Tier) -> Kernel {
+fn rope_kernel(half: u32, style: RopeStyle, tier: Tier) -> Kernel {
     Kernel {
-        slots: slots([("kv", kv_file(tier))]),
-        constants: constants([
-            MAX_STEP_ROWS,
-            ("LANES", lanes),
-            ("PER_LANE", head_dim4 / lanes),
-            ("GQA", gqa),
-            ("SPAN", SPAN),
-            ("C", c),
-        ]),
+        constants: constants([MAX_STEP_ROWS, ("HALF", half)]),
+        slots: slots([("kv", kv_file(tier)), ("rope", rope_file(style))]),
         f16: tier.f16,
-        lanes,
-        ..SPLIT_SUBGROUP
+        ..ROPE
     }
 }
 
@@ -83,23 +150,38 @@ fn reduce_kernel(head_dim4: u32) -> Kernel {
 /// The subgroups of the software devices that take the subgroup kernel.
 const SUBGROUP_LANES: u32 = 8;
 
+/// Spans times chunks of rows that a workgroup takes one after another in one dispatch, at most: there are only as many workgroups as
+/// KV heads, and what that loses must stay below two dispatches.
+const fn whole_spans(software: bool) -> u32 {
+    if software { 4 } else { 1 }
+}
+
 /// The head sizes and GQA factors of the models we know of.
 pub(crate) fn catalog(tier: Tier) -> Vec<Kernel> {
+    let styles = [RopeStyle::Interleaved, RopeStyle::Halves];
     let mut kernels = Vec::new();
     for head_dim4 in [4, 16, 20, 32] {
+        kernels.extend(styles.map(|style| rope_kernel(2 * head_dim4, style, tier)));
         kernels.push(reduce_kernel(head_dim4));
         for gqa in [1, 2, 3, 7] {
-            for rows in [1, 2, 4] {
-                let c = rows_a_workgroup(rows, gqa);
-                kernels.push(split_kernel(head_dim4, gqa, c, tier));
-                if tier.subgroups && head_dim4 % SUBGROUP_LANES == 0 {
-                    kernels.push(split_subgroup_kernel(
+            let mut taken = [1, 2, 4, 8]
+                .map(|rows| rows_a_workgroup(rows, gqa))
+                .to_vec();
+            taken.dedup();
+            for c in taken {
+                let fits = tier.subgroups && head_dim4 % SUBGROUP_LANES == 0;
+                let subgroup = fits.then_some(Some(SUBGROUP_LANES));
+                for lanes in [None].into_iter().chain(subgroup) {
+                    let span = Span {
                         head_dim4,
                         gqa,
                         c,
-                        SUBGROUP_LANES,
-                        tier,
-                    ));
+                        lanes,
+                    };
+                    kernels.push(span.kernel(SPLIT, None, tier));
+                    for style in styles {
+                        kernels.push(span.kernel(WHOLE, Some(style), tier));
+                    }
                 }
             }
         }
@@ -111,6 +193,7 @@ impl GpuOps {
     pub(crate) fn record_attention(
         &mut self,
         qkv: &GpuActivation,
+        rope: &GpuRopeTable,
         kv: &GpuKvCache,
         shape: &AttentionShape,
         out: &GpuActivation,
@@ -124,7 +207,25 @@ impl GpuOps {
             shape.head_dim.is_multiple_of(4) && shape.head_dim <= 256,
             "attention: heads are whole vec4s, at most 64"
         );
-        let max_spans = kv.shape.context.div_ceil(SPAN);
+        let half = shape.head_dim / 2;
+        let all_heads = shape.heads + 2 * shape.kv_heads;
+        assert_eq!(
+            qkv.cols,
+            all_heads * shape.head_dim,
+            "attention: q, k and v heads"
+        );
+        assert_eq!(rope.pairs, half, "attention: a frequency a pair");
+        assert_eq!(
+            (kv.shape.kv_heads, kv.shape.head_dim),
+            (shape.kv_heads, shape.head_dim),
+            "attention: cache"
+        );
+        assert!(
+            self.pass.last_position < kv.shape.context,
+            "attention: position beyond the cache"
+        );
+        let context = kv.shape.context;
+        let max_spans = context.div_ceil(SPAN);
         let head_dim4 = shape.head_dim / 4;
         let gqa = shape.heads / shape.kv_heads;
         let parts = self
@@ -134,43 +235,59 @@ impl GpuOps {
         let rows = self.pass.rows;
         let c = rows_a_workgroup(self.rows_a_thread(rows), gqa);
         let report = &self.recorder.gpu.report;
+        let software = report.software;
         let lanes_fit = report.subgroup_size == (SUBGROUP_LANES, SUBGROUP_LANES)
             && head_dim4.is_multiple_of(SUBGROUP_LANES);
-        let split = if self.tier().subgroups && lanes_fit {
-            split_subgroup_kernel(head_dim4, gqa, c, SUBGROUP_LANES, self.tier())
-        } else {
-            split_kernel(head_dim4, gqa, c, self.tier())
+        let tier = self.tier();
+        let span = Span {
+            head_dim4,
+            gqa,
+            c,
+            lanes: (tier.subgroups && lanes_fit).then_some(SUBGROUP_LANES),
         };
-        let scale = shape.scale.to_bits();
-        let params = [
-            shape.heads,
-            shape.kv_heads,
-            kv.shape.context,
-            max_spans,
-            scale,
-            0,
-            0,
-            0,
-        ];
-        let live_spans = self.pass.last_position / SPAN + 1;
         // A workgroup reads what the last of its rows attends to, once for the query heads of its KV head.
         let row_bytes = 2 * u64::from(shape.kv_heads * shape.head_dim) * self.kv_scalar_bytes();
         let read: u64 = self.pass.positions[..rows as usize]
             .chunks(c as usize)
             .map(|chunk| chunk.iter().max().map_or(0, |last| u64::from(last + 1)))
             .sum();
-        self.recorder.counters.kv_bytes_read += read * row_bytes;
-        let buffers = [&qkv.buffer, &kv.keys, &kv.values, &parts];
-        self.recorder.dispatch(
-            &split,
-            params,
-            &buffers,
-            [live_spans, shape.kv_heads, rows.div_ceil(c)],
+        let pad_rows = self.pad_rows;
+        let recorder = &mut self.recorder;
+        recorder.counters.kv_bytes_read += read * row_bytes;
+
+        let scale = shape.scale.to_bits();
+        let (heads, kv_heads) = (shape.heads, shape.kv_heads);
+        let params = [heads, kv_heads, context, max_spans, scale, 0, 0, 0];
+        let (keys, values) = (&kv.keys, &kv.values);
+        let live_spans = self.pass.last_position / SPAN + 1;
+        let chunks = rows.div_ceil(c);
+        // Rotation there takes pairs of vec4s. Padded passes all go one way.
+        let whole = live_spans * chunks <= whole_spans(software)
+            && head_dim4.is_multiple_of(2)
+            && !pad_rows;
+        if whole {
+            let kernel = span.kernel(WHOLE, Some(shape.rope), tier);
+            let buffers = [&qkv.buffer, keys, values, &parts, &rope.buffer, &out.buffer];
+            recorder.dispatch(&kernel, params, &buffers, [kv_heads, 1, 1]);
+            return;
+        }
+        recorder.dispatch(
+            &rope_kernel(half, shape.rope, tier),
+            [heads, kv_heads, context, 0, 0, 0, 0, 0],
+            &[&qkv.buffer, &rope.buffer, keys, values],
+            [(all_heads * half).div_ceil(64), rows, 1],
         );
-        let reduce = reduce_kernel(head_dim4);
-        let params = [shape.heads, max_spans, 0, 0, 0, 0, 0, 0];
-        let grid = [(shape.heads * head_dim4).div_ceil(64), self.pass.rows, 1];
-        self.recorder
-            .dispatch(&reduce, params, &[&parts, &out.buffer], grid);
+        recorder.dispatch(
+            &span.kernel(SPLIT, None, tier),
+            params,
+            &[&qkv.buffer, keys, values, &parts],
+            [live_spans, kv_heads, chunks],
+        );
+        recorder.dispatch(
+            &reduce_kernel(head_dim4),
+            [heads, max_spans, 0, 0, 0, 0, 0, 0],
+            &[&parts, &out.buffer],
+            [(heads * head_dim4).div_ceil(64), rows, 1],
+        );
     }
 }

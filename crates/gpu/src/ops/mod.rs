@@ -7,7 +7,6 @@ pub(crate) mod logprobs;
 pub(crate) mod matmul;
 pub(crate) mod next_step;
 pub(crate) mod rms_norm;
-pub(crate) mod rope_kv;
 
 use foretoken_core::MAX_PREFILL_ROWS;
 

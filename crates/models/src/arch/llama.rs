@@ -236,8 +236,13 @@ impl<O: Ops> Llama<O> {
                 layer.qkv_bias.as_ref(),
                 &self.qkv,
             );
-            ops.rope_kv(&self.qkv, &self.rope, &layer.kv, &self.attention);
-            ops.attention(&self.qkv, &layer.kv, &self.attention, &self.attended);
+            ops.attention(
+                &self.qkv,
+                &self.rope,
+                &layer.kv,
+                &self.attention,
+                &self.attended,
+            );
             ops.matmul_add(&self.attended, &layer.o_proj, &self.x);
             ops.rms_norm(&self.x, &layer.post_attention_layernorm, eps, &self.normed);
             ops.matmul_swiglu(&self.normed, &layer.gate_up_proj, &self.ffn);

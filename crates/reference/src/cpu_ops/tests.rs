@@ -110,8 +110,13 @@ impl OneLayer {
         ops.embed(&self.table, &self.x);
         ops.rms_norm(&self.x, &self.norm, 1e-5, &self.normed);
         ops.matmul(&self.normed, &self.qkv, None, &self.qkv_out);
-        ops.rope_kv(&self.qkv_out, &self.rope, &self.kv, &self.shape);
-        ops.attention(&self.qkv_out, &self.kv, &self.shape, &self.attended);
+        ops.attention(
+            &self.qkv_out,
+            &self.rope,
+            &self.kv,
+            &self.shape,
+            &self.attended,
+        );
         ops.matmul_swiglu(&self.attended, &self.gate_up, &self.ffn);
         ops.matmul_add(&self.ffn, &self.down, &self.x);
         ops.rms_norm(&self.x, &self.norm, 1e-5, &self.last);

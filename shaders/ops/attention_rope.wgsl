@@ -7,32 +7,32 @@
 struct Params {
   heads: u32,
   kv_heads: u32,
-  half: u32,    // head_dim / 2
   context: u32,
+  reserved: u32,
 }
 @group(0) @binding(1) var<uniform> params: Params;
-@group(0) @binding(2) var<storage, read_write> qkv: array<f32>;      // [rows, (heads + 2 kv_heads) * head_dim]
-@group(0) @binding(3) var<storage, read> table: array<vec2<f32>>;    // [positions, half]: cos, sin
+@group(0) @binding(2) var<storage, read_write> qkv: array<f32>;      // [rows, (heads + 2 kv_heads) * 2 HALF]
+@group(0) @binding(3) var<storage, read> table: array<vec2<f32>>;    // [positions, HALF]: cos, sin
 @group(0) @binding(4) var<storage, read_write> keys: array<KvScalar>;
 @group(0) @binding(5) var<storage, read_write> values: array<KvScalar>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let all_heads = params.heads + 2u * params.kv_heads;
-  if (id.x >= all_heads * params.half || id.y >= step.rows) {
+  if (id.x >= all_heads * HALF || id.y >= step.rows) {
     return;
   }
   let row = id.y;
   let entry = step.table[row];
-  let head = id.x / params.half;
-  let i = id.x - head * params.half;
-  let head_dim = 2u * params.half;
+  let head = id.x / HALF;
+  let i = id.x - head * HALF;
+  const head_dim = 2u * HALF;
   let at = (row * all_heads + head) * head_dim;
-  let rotation = table[entry.y * params.half + i];
-  let pair = rope_pair(i, params.half);
+  let rotation = table[entry.y * HALF + i];
+  let pair = rope_pair(i, HALF);
   let a = qkv[at + pair.x];
   let b = qkv[at + pair.y];
-  let rotated = vec2<f32>(a * rotation.x - b * rotation.y, b * rotation.x + a * rotation.y);
+  let rotated = turn(vec2<f32>(a, b), rotation);
   if (head < params.heads) {
     qkv[at + pair.x] = rotated.x;
     qkv[at + pair.y] = rotated.y;

@@ -1,20 +1,12 @@
-// attention_split with one subgroup of exactly LANES lanes and no barrier: the same inputs, the same `part`.
+// Slot `span`: attention_span with one subgroup of exactly LANES lanes and no barrier: the same inputs, the same `part`.
 //
 // For the scores a lane takes a position and the lanes hand the queries round; for the values a lane takes columns and the lanes hand
 // the weights round. Positions go in batches of LANES, at absolute places, with a running maximum: the order depends on positions alone.
 // The rows of a pass are of one sequence and ascend.
-#import lib/step.wgsl
-#import kv
-
-#import lib/attention_split_inputs.wgsl
-
 const HEAD_DIM4 = LANES * PER_LANE;
+const WORKGROUP = LANES;
 
-@compute @workgroup_size(LANES)
-fn main(@builtin(subgroup_invocation_id) lane: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
-  let span = workgroup.x;
-  let kv_head = workgroup.y;
-  let first_row = workgroup.z * C;
+fn attend(span: u32, kv_head: u32, first_row: u32, lane: u32) {
   let first = span * SPAN;
   if (first_row >= step.rows) {
     return;
@@ -123,4 +115,8 @@ fn main(@builtin(subgroup_invocation_id) lane: u32, @builtin(workgroup_id) workg
   }
 #end
 #end
+}
+
+// Nothing to wait for between two spans.
+fn between_spans() {
 }

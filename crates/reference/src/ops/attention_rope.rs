@@ -1,4 +1,4 @@
-//! `rope_kv`: rotary positions, and the write to the KV cache.
+//! `attention_rope`: rotary positions, and the write to the KV cache.
 
 use foretoken_core::{AttentionShape, RopeStyle, Row};
 
@@ -6,7 +6,7 @@ use crate::{kv_cache::CpuKvCache, rope_table::CpuRopeTable};
 
 /// Rotates q and k of `qkv`, `[rows, (heads + 2·kv_heads) · head_dim]`, in place, and writes k and v to the
 /// cache at each row's position.
-pub(crate) fn rope_kv(
+pub(crate) fn attention_rope(
     qkv: &mut [f32],
     rows: &[Row],
     rope: &CpuRopeTable,
@@ -20,12 +20,12 @@ pub(crate) fn rope_kv(
     );
     assert!(
         kv.shape.kv_heads == shape.kv_heads && kv.shape.head_dim == shape.head_dim,
-        "rope_kv: {shape:?} over a KV cache of {:?}",
+        "attention_rope: {shape:?} over a KV cache of {:?}",
         kv.shape
     );
     assert!(
         2 * rope.pairs <= head_dim,
-        "rope_kv: {} pairs in a head of {head_dim}",
+        "attention_rope: {} pairs in a head of {head_dim}",
         rope.pairs
     );
     let kv_len = kv.position_len();
@@ -63,7 +63,7 @@ fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32], style: RopeStyle) {
 mod tests {
     use foretoken_core::{AttentionShape, KvShape, RopeStyle, RopeTableSpec, Row};
 
-    use super::rope_kv;
+    use super::attention_rope;
     use crate::{rope_table::CpuRopeTable, testing::kv_cache};
 
     fn run(rope: RopeStyle) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
@@ -93,7 +93,7 @@ mod tests {
             position: 1,
             sequence: 1,
         }];
-        rope_kv(&mut qkv, &rows, &CpuRopeTable::new(&spec), &kv, &shape);
+        attention_rope(&mut qkv, &rows, &CpuRopeTable::new(&spec), &kv, &shape);
         let (keys, values) = (kv.keys.borrow().clone(), kv.values.borrow().clone());
         (qkv, keys, values)
     }
