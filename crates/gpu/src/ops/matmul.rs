@@ -39,9 +39,10 @@ const UNIFORM: &[Access] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Activations {
     Direct,
+    /// Out of a uniform buffer: the same sums, and so below.
+    DirectUniform,
     Broadcast,
-    /// Broadcast, out of a uniform buffer: the same sums.
-    Uniform,
+    BroadcastUniform,
 }
 
 /// `shaders/quant/<format>.wgsl`.
@@ -87,11 +88,15 @@ fn kernel(
             "lib/activations_direct.wgsl",
             "lib/activations_direct_arguments.wgsl",
         ),
+        Activations::DirectUniform => (
+            "lib/activations_direct_uniform.wgsl",
+            "lib/activations_direct_arguments.wgsl",
+        ),
         Activations::Broadcast => (
             "lib/activations_broadcast.wgsl",
             "lib/activations_broadcast_arguments.wgsl",
         ),
-        Activations::Uniform => (
+        Activations::BroadcastUniform => (
             "lib/activations_uniform.wgsl",
             "lib/activations_broadcast_arguments.wgsl",
         ),
@@ -119,7 +124,7 @@ fn kernel(
             MAX_STEP_ROWS,
         ]),
         bindings: match activations {
-            Activations::Uniform => UNIFORM,
+            Activations::DirectUniform | Activations::BroadcastUniform => UNIFORM,
             Activations::Direct | Activations::Broadcast => KERNEL.bindings,
         },
         subgroups: shape.broadcast,
@@ -145,11 +150,13 @@ fn tiled_kernel(format: Format, epilogue: Epilogue, paired: bool) -> Kernel {
     }
 }
 
-/// How kernels of a shape may read their activations.
+/// How kernels of a shape may read their activations. A uniform buffer is for threads that all read the same: those that
+/// share an output do not.
 fn ways(shape: &MatmulShape) -> &'static [Activations] {
-    match shape.broadcast {
-        true => &[Activations::Broadcast, Activations::Uniform],
-        false => &[Activations::Direct],
+    match (shape.broadcast, shape.split) {
+        (true, _) => &[Activations::Broadcast, Activations::BroadcastUniform],
+        (false, 1) => &[Activations::Direct, Activations::DirectUniform],
+        (false, _) => &[Activations::Direct],
     }
 }
 
@@ -320,12 +327,13 @@ impl GpuOps {
         let window = uniform_rows(w.cols, c);
         // Tiles read all rows themselves.
         let fits = rows <= window || self.pass.phase == Phase::Prefill;
-        let uniform = shape.broadcast && !tiled && window > 0 && fits;
-        let activations = match (shape.broadcast, uniform) {
-            (false, _) => Activations::Direct,
-            (true, false) => Activations::Broadcast,
-            (true, true) => Activations::Uniform,
+        let (buffer, from_uniform) = match ways(&shape) {
+            [buffer, uniform] => (*buffer, Some(*uniform)),
+            ways => (ways[0], None),
         };
+        let from_uniform = from_uniform.filter(|_| !tiled && window > 0 && fits);
+        let uniform = from_uniform.is_some();
+        let activations = from_uniform.unwrap_or(buffer);
         let (kernel, workgroups, rows_a_chunk) = if tiled {
             let kernel = tiled_kernel(slab.format, epilogue, slab.paired);
             let workgroups = slab.outputs.div_ceil(TILE_SLOTS / pair);
