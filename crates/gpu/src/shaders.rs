@@ -8,6 +8,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("lib/activations_broadcast_arguments.wgsl", include_str!("../../../shaders/lib/activations_broadcast_arguments.wgsl")),
     ("lib/activations_direct.wgsl", include_str!("../../../shaders/lib/activations_direct.wgsl")),
     ("lib/activations_direct_arguments.wgsl", include_str!("../../../shaders/lib/activations_direct_arguments.wgsl")),
+    ("lib/activations_direct_uniform.wgsl", include_str!("../../../shaders/lib/activations_direct_uniform.wgsl")),
     ("lib/activations_uniform.wgsl", include_str!("../../../shaders/lib/activations_uniform.wgsl")),
     ("lib/attention_combine.wgsl", include_str!("../../../shaders/lib/attention_combine.wgsl")),
     ("lib/attention_span.wgsl", include_str!("../../../shaders/lib/attention_span.wgsl")),

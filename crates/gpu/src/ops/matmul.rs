@@ -40,9 +40,10 @@ const UNIFORM: &[Access] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Activations {
     Direct,
+    /// Out of a uniform buffer: the same sums, and so below.
+    DirectUniform,
     Broadcast,
-    /// Broadcast, out of a uniform buffer: the same sums.
-    Uniform,
+    BroadcastUniform,
 }
 
 /// `shaders/quant/<format>.wgsl`.
@@ -89,11 +90,15 @@ fn kernel(
             "lib/activations_direct.wgsl",
             "lib/activations_direct_arguments.wgsl",
         ),
+        Activations::DirectUniform => (
+            "lib/activations_direct_uniform.wgsl",
+            "lib/activations_direct_arguments.wgsl",
+        ),
         Activations::Broadcast => (
             "lib/activations_broadcast.wgsl",
             "lib/activations_broadcast_arguments.wgsl",
         ),
-        Activations::Uniform => (
+        Activations::BroadcastUniform => (
             "lib/activations_uniform.wgsl",
             "lib/activations_broadcast_arguments.wgsl",
         ),
@@ -126,7 +131,7 @@ fn kernel(
             },
         ]),
         bindings: match activations {
-            Activations::Uniform => UNIFORM,
+            Activations::DirectUniform | Activations::BroadcastUniform => UNIFORM,
             Activations::Direct | Activations::Broadcast => KERNEL.bindings,
         },
         lanes: if shape.broadcast { lanes } else { 0 },
@@ -152,13 +157,15 @@ fn tiled_kernel(format: Format, epilogue: Epilogue, paired: bool) -> Kernel {
     }
 }
 
-/// How kernels of a shape may read their activations, on a device whose subgroups hand them round among so many lanes.
-/// Four lanes are SwiftShader's, where a uniform buffer is no faster (docs/decisions/0007).
+/// How kernels of a shape may read their activations, on a device whose subgroups hand them round among so many lanes. A uniform
+/// buffer is for threads that all read the same: those that share an output do not. Four lanes are SwiftShader's, where it is no
+/// faster (docs/decisions/0007).
 fn ways(shape: &MatmulShape, lanes: u32) -> &'static [Activations] {
-    match (shape.broadcast, lanes) {
-        (true, 8..) => &[Activations::Broadcast, Activations::Uniform],
-        (true, _) => &[Activations::Broadcast],
-        (false, _) => &[Activations::Direct],
+    match (shape.broadcast, shape.split, lanes) {
+        (true, _, 8..) => &[Activations::Broadcast, Activations::BroadcastUniform],
+        (true, ..) => &[Activations::Broadcast],
+        (false, 1, _) => &[Activations::Direct, Activations::DirectUniform],
+        (false, ..) => &[Activations::Direct],
     }
 }
 
@@ -342,13 +349,13 @@ impl GpuOps {
         // Tiles read all rows themselves.
         let fits = rows <= window || self.pass.phase == Phase::Prefill;
         let lanes = self.recorder.gpu.report.broadcast_lanes();
-        let uniform =
-            ways(&shape, lanes).contains(&Activations::Uniform) && !tiled && window > 0 && fits;
-        let activations = match (shape.broadcast, uniform) {
-            (false, _) => Activations::Direct,
-            (true, false) => Activations::Broadcast,
-            (true, true) => Activations::Uniform,
+        let (buffer, from_uniform) = match ways(&shape, lanes) {
+            [buffer, uniform] => (*buffer, Some(*uniform)),
+            ways => (ways[0], None),
         };
+        let from_uniform = from_uniform.filter(|_| !tiled && window > 0 && fits);
+        let uniform = from_uniform.is_some();
+        let activations = from_uniform.unwrap_or(buffer);
         let (kernel, workgroups, rows_a_chunk) = if tiled {
             let kernel = tiled_kernel(slab.format, epilogue, slab.paired);
             let workgroups = slab.outputs.div_ceil(TILE_SLOTS / pair);
