@@ -11,6 +11,7 @@ mod check;
 mod demo;
 mod generate;
 mod model;
+mod notice;
 mod npm;
 mod pkg;
 mod process;
