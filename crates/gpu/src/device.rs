@@ -322,11 +322,13 @@ impl Device {
         submission: Option<wgpu::SubmissionIndex>,
     ) -> Result<Vec<u8>, OpsError> {
         self.wait_for(submission)?;
-        let outcome = Mapped {
+        let map = Mapped {
             device: self,
             outcome: Arc::clone(&mapping.outcome),
-        }
-        .await?;
+        };
+        #[cfg(target_arch = "wasm32")]
+        let map = crate::nudge::nudging(&self.queue, map);
+        let outcome = map.await?;
         self.check()?;
         outcome.map_err(|error| OpsError::DeviceLost {
             reason: error.to_string(),

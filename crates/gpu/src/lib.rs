@@ -21,6 +21,8 @@ mod device;
 mod gpu_ops;
 mod matmul_shape;
 mod matrix;
+#[cfg(any(test, target_arch = "wasm32"))]
+mod nudge;
 mod ops;
 mod pace;
 mod probe;

@@ -9,6 +9,7 @@ mod browser;
 mod chat;
 mod check;
 mod demo;
+mod firefox;
 mod generate;
 mod model;
 mod notice;

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::apt::Consent;
 use crate::wasm::{self, Toolchain};
 use crate::workspace::Workspace;
-use crate::{browser, check, model, pkg, process, setup, tint};
+use crate::{browser, check, firefox, model, pkg, process, setup, tint};
 
 /// One suite of the list; `docs/TESTING.md` shows the same list.
 struct Suite {
@@ -76,6 +76,19 @@ const SUITES: &[Suite] = &[
         proves: "the npm package and the demo page load, answer, stream, abort, cache and recover",
         budget_minutes: 15,
         run: |context| pkg::run(context.workspace, context.toolchain()?),
+    },
+    Suite {
+        name: "firefox",
+        proves: "the package and SmolLM2 in headless Firefox; only with --all",
+        budget_minutes: 8,
+        run: |context| {
+            if !context.all {
+                return Ok(firefox::skip(
+                    "only `cargo xtask test --all` starts Firefox",
+                ));
+            }
+            firefox::run(context.workspace, context.toolchain()?)
+        },
     },
 ];
 
@@ -206,7 +219,11 @@ pub fn run(
     if chosen("browser") || chosen("pkg") {
         browser::setup(workspace, consent)?;
     }
-    if chosen("wasm32") || chosen("browser") || chosen("pkg") {
+    let in_firefox = all && chosen("firefox");
+    if in_firefox {
+        firefox::setup(consent)?;
+    }
+    if chosen("wasm32") || chosen("browser") || chosen("pkg") || in_firefox {
         context.toolchain = Some(Toolchain::find(workspace, consent)?);
     }
 
@@ -225,8 +242,9 @@ pub fn run(
                 ..Counts::default()
             }
         });
-        // The doc suite alone may be empty: an example is nobody's duty.
-        if counts.passed + counts.failed == 0 && suite.name != "doc" {
+        // An example is nobody's duty, and Firefox is started on demand: these two alone may be empty.
+        let may_be_empty = ["doc", "firefox"].contains(&suite.name);
+        if counts.passed + counts.failed == 0 && !may_be_empty {
             println!("{} FAILED: it ran no test", suite.name);
             counts.failed = 1;
         }
