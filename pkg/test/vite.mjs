@@ -32,8 +32,12 @@ let [passed, failed] = [0, 0];
 async function answerAt(url, more = {}) {
   const page = await browser.newPage();
   await page.goto(`${url}?${new URLSearchParams({ model: `${data.origin}/data/tiny.gguf`, ...more })}`);
-  await page.waitForFunction("window.answer !== undefined", undefined, { timeout: ANSWER_MS });
-  const answer = await page.evaluate("window.answer");
+  // Asked from outside: what waits inside the page evaluates strings, which a policy forbids.
+  let answer;
+  for (let waited = 0; answer === undefined && waited < ANSWER_MS; waited += 50) {
+    answer = await page.evaluate("window.answer");
+    if (answer === undefined) await page.waitForTimeout(50);
+  }
   await page.close();
   return answer;
 }

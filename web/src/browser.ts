@@ -28,6 +28,7 @@ export function initCheck(loaded: () => Engine | undefined): void {
   const report = element("report", HTMLPreElement);
   const status = paragraph("check-status");
   const say: Say = (line) => (report.textContent += `${line}\n`);
+  let verdict = "";
 
   button("check").addEventListener("click", async () => {
     button("check").disabled = button("copy").disabled = true;
@@ -49,19 +50,19 @@ export function initCheck(loaded: () => Engine | undefined): void {
       }
     }
     element("check-progress", HTMLProgressElement).hidden = paragraph("check-now").hidden = true;
-    status.textContent = `${verdicts.join(". ")}.`;
-    say(status.textContent);
+    status.textContent = verdict = `${verdicts.join(". ")}.`;
+    say(verdict);
     button("check").disabled = button("copy").disabled = false;
   });
 
   button("copy").addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(report.textContent ?? "");
-      status.textContent = "The report is in the clipboard.";
+      status.textContent = `${verdict} The report is in the clipboard.`;
     } catch {
       // Not allowed: at least it is selected.
       getSelection()?.selectAllChildren(report);
-      status.textContent = "The browser does not let the page copy; the report is selected.";
+      status.textContent = `${verdict} The browser does not let the page copy; the report is selected.`;
     }
   });
 }

@@ -96,8 +96,6 @@ export function initModel(onEngine: (engine: Engine | undefined) => void): void 
   function choose(file: File): void {
     picker.value = "file";
     showChoice();
-    // A dropped file is not the one in the field.
-    input("file").required = false;
     void load(file);
   }
 
@@ -124,8 +122,11 @@ export function initModel(onEngine: (engine: Engine | undefined) => void): void 
   document.addEventListener("drop", (event) => {
     event.preventDefault();
     document.body.classList.remove("dropping");
-    const file = event.dataTransfer?.files[0];
-    if (file !== undefined) choose(file);
+    const files = event.dataTransfer?.files;
+    if (files?.[0] === undefined) return;
+    // As if it had been chosen there.
+    input("file").files = files;
+    choose(files[0]);
   });
 }
 
