@@ -36,6 +36,7 @@ export interface Host {
   tokenize(text: string): Promise<number[]>;
   detokenize(tokens: number[]): Promise<string[]>;
   metrics(): Promise<EngineMetrics>;
+  passTimes(): Promise<[rows: number, ms: number][]>;
   info(): Promise<EngineInfo>;
   /** Gives everything back. What is in flight rejects with `why`, as does all that follows; by default it was unloaded. */
   unload(why?: EngineError): Promise<void>;

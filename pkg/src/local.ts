@@ -15,7 +15,7 @@ let instance: Promise<WebAssembly.Memory> | undefined;
 let panicked: EngineError | undefined;
 const panicWatchers = new Set<(error: EngineError) => void>();
 
-function start(wasmUrl: string | undefined): Promise<WebAssembly.Memory> {
+export function start(wasmUrl: string | undefined): Promise<WebAssembly.Memory> {
   instance ??= (async () => {
     try {
       const { memory } = await init(wasmUrl === undefined ? undefined : { module_or_path: wasmUrl });
@@ -30,6 +30,15 @@ function start(wasmUrl: string | undefined): Promise<WebAssembly.Memory> {
     }
   })();
   return instance;
+}
+
+/** A call of wasm outside any host; after a panic it rejects, where it would never settle. */
+export function guardPanic<T>(call: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (panicked !== undefined) return reject(panicked);
+    panicWatchers.add(reject);
+    call.then(resolve, reject).finally(() => panicWatchers.delete(reject));
+  });
 }
 
 /** A pause that is worth using: a request that comes while it is used waits for the pass under way. */
@@ -238,6 +247,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     tokenize: async (text) => Array.from(loaded().tokenize(text)),
     detokenize: async (tokens) => loaded().detokenize(Uint32Array.from(tokens)),
     metrics: async () => loaded().metrics() as EngineMetrics,
+    passTimes: async () => guarded(loaded().passTimes() as Promise<[number, number][]>),
     info: async () => ({
       ...(loaded().info() as Omit<EngineInfo, "integrity" | "wasmBytes">),
       integrity: verified ? "verified" : "unverified",

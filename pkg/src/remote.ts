@@ -93,6 +93,7 @@ export function remoteHost(workerUrl: string | undefined, onLost: (error: Engine
     tokenize: (text) => call("tokenize", [text]),
     detokenize: (tokens) => call("detokenize", [tokens]),
     metrics: () => call("metrics", []),
+    passTimes: () => call("passTimes", []),
     info: () => call("info", []),
     // The worker's end gives back everything, whatever it is at.
     unload: async (why = unloaded()) => end(why),

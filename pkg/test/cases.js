@@ -2,10 +2,8 @@
 
 import { clearCache, createEngine, EngineError, listCached } from "/pkg/dist/index.js";
 import { OpenAI, openAiClient, withAiSdk } from "/clients.js";
-import { all, equal, failure, ok } from "./check.js";
+import { all, equal, failure, NGRAM, ok, TINY } from "./check.js";
 
-const TINY = "/data/tiny.gguf";
-const NGRAM = { method: "ngram", num_speculative_tokens: 4, prompt_lookup_min: 1, prompt_lookup_max: 3, adaptive: false };
 const QUESTION = [{ role: "user", content: "What is 7?" }];
 
 /** Runs with an engine on TINY, and unloads it. */

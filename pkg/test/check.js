@@ -24,3 +24,7 @@ export async function all(stream) {
   for await (const chunk of stream) chunks.push(chunk);
   return chunks;
 }
+
+/** The model file of the tests, made for them; and a drafter that finds something in nearly any text of it. */
+export const TINY = "/data/tiny.gguf";
+export const NGRAM = { method: "ngram", num_speculative_tokens: 4, prompt_lookup_min: 1, prompt_lookup_max: 3, adaptive: false };

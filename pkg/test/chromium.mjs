@@ -2,5 +2,5 @@
 
 export const CHROMIUM_ARGS = [
   "--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+  "--js-flags=--expose-gc", "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];

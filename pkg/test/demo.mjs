@@ -1,8 +1,9 @@
 // The demo page in a headless Chromium, as a person would use it. Arguments: the browser, the page's address, a folder for screenshots.
 // Ends with `N passed, M failed`.
 
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 import { chromium } from "playwright-core";
 
@@ -11,6 +12,7 @@ import { CHROMIUM_ARGS } from "./chromium.mjs";
 const [executablePath, url, screenshots] = process.argv.slice(2);
 const LOAD_MS = 300_000;
 const ANSWER_MS = 120_000;
+const TINY = fileURLToPath(new URL("../../tests/data/tiny.gguf", import.meta.url));
 
 mkdirSync(screenshots, { recursive: true });
 const browser = await chromium.launch({ executablePath, args: CHROMIUM_ARGS });
@@ -43,7 +45,9 @@ await step("the model of the server loads", async () => {
   await page.goto(url);
   await page.click("#load");
   await idle(LOAD_MS);
-  if (!(await text("#model-status")).startsWith("smollm2-135m on ")) throw new Error(await text("#model-status"));
+  const status = await text("#model-status");
+  if (!/^smollm2-135m on .*its SHA-256 is right\.$/.test(status)) throw new Error(status);
+  if (!(await text("#about")).includes("Licence: Apache-2.0")) throw new Error(await text("#about"));
 });
 
 await step("a question typed and sent is answered, every token coloured", async () => {
@@ -103,9 +107,74 @@ await step("what a model says is text, never HTML", async () => {
   equal(await page.title(), "Foretoken");
 });
 
-await step("the page fits 360 px, light and dark, and its browser check fills in", async () => {
-  await page.click("#browser-details summary");
-  await page.locator("#browser dt", { hasText: "Rows are invariant" }).waitFor();
+await step("the response is shown as it came", async () => {
+  const chunks = (await page.locator("#chunks").textContent()).split("\n").map((line) => JSON.parse(line));
+  const said = chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join("");
+  equal(await text(".message.assistant:last-child .text"), said.trim());
+  const last = JSON.parse(await page.locator("#raw").textContent());
+  equal(last.usage.completion_tokens, chunks.flatMap((chunk) => chunk.choices[0]?.token_ids ?? []).length);
+});
+
+await step("settings reach the request, and a wrong one is said", async () => {
+  await page.fill("#top-p", "7");
+  await page.fill("#question", "Hello");
+  await page.press("#question", "Enter");
+  await page.locator(".message.assistant:last-child .note", { hasText: "top_p" }).waitFor({ timeout: ANSWER_MS });
+  await page.fill("#top-p", "1");
+});
+
+await step("checking the browser runs every kernel and times passes, and the report can be copied", async () => {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.click("#check");
+  await page.locator("#copy:not([disabled])").waitFor({ timeout: LOAD_MS });
+  const report = await page.locator("#report").textContent();
+  for (const line of [/^adapter .*\w/m, /^kernels +(\d+) of \1 agree/m, /^of m rows +v\(2\) = [\d.]+ +v\(4\) = [\d.]+ +v\(8\) = /m, /^rows of a pass +holds/m]) {
+    if (!line.test(report)) throw new Error(`the report has no ${line}: ${report}`);
+  }
+  await page.click("#copy");
+  equal(await page.evaluate("navigator.clipboard.readText()"), report);
+});
+
+await step("every control has a name, and the keyboard reaches each", async () => {
+  const controls = page.locator("button, input, select, textarea, summary, [tabindex='0']");
+  const unnamed = await controls.evaluateAll((found) => found.filter((control) => {
+    const labels = [...(control.labels ?? [])].map((label) => label.textContent).join("");
+    const by = document.getElementById(control.getAttribute("aria-labelledby"))?.textContent;
+    return !(labels || by || control.ariaLabel || control.textContent.trim());
+  }).map((control) => control.outerHTML));
+  equal(unnamed.join(" "), "");
+  await page.evaluate("document.activeElement.blur()");
+  const reached = new Set();
+  for (let i = 0; i < 60; i++) {
+    await page.keyboard.press("Tab");
+    reached.add(await page.evaluate("document.activeElement.id || document.activeElement.tagName"));
+  }
+  for (const id of ["picker", "load", "temperature", "lookup-match", "question", "send", "race", "reset", "raw", "check", "copy"]) {
+    if (!reached.has(id) && (await page.locator(`#${id}`).isVisible()) && (await page.locator(`#${id}`).isEnabled())) throw new Error(`Tab does not reach #${id}`);
+  }
+});
+
+await step("a file of one's own is dropped or chosen, and a bad address is said", async () => {
+  await page.selectOption("#picker", "address");
+  await page.fill("#address", "models/absent.gguf");
+  await page.click("#load");
+  await page.locator("#model-status", { hasText: "model_not_found" }).waitFor({ timeout: LOAD_MS });
+  // The browser reports that itself.
+  faults.splice(0, faults.length, ...faults.filter((fault) => !fault.includes("404")));
+  await page.selectOption("#picker", "file");
+  await page.setInputFiles("#file", TINY);
+  await page.locator("#model-status", { hasText: /^tiny on / }).waitFor({ timeout: LOAD_MS });
+  const bytes = [...readFileSync(TINY)];
+  const transfer = await page.evaluateHandle((bytes) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([new Uint8Array(bytes)], "dropped.gguf"));
+    return transfer;
+  }, bytes);
+  await page.dispatchEvent("main", "drop", { dataTransfer: transfer });
+  await page.locator("#model-status", { hasText: /^dropped on / }).waitFor({ timeout: LOAD_MS });
+});
+
+await step("the page fits 360 px, light and dark", async () => {
   await shoot("light");
   await page.emulateMedia({ colorScheme: "dark" });
   await shoot("dark");

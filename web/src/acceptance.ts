@@ -3,14 +3,14 @@
 import type { SpeculativeDecoding, TokenProvenance } from "foretoken";
 
 import { div, element, make, paragraph } from "./elements.js";
+import { mostDrafts } from "./settings.js";
 
 /** The bars that fit. */
 const MOST_BARS = 120;
-/** The most drafts a step can have. */
-const MOST_DRAFTS = 15;
 
 export function clearSteps(): void {
   div("steps").replaceChildren();
+  div("steps").ariaLabel = "Drafts accepted in each step: none yet";
   element("histogram", HTMLTableElement).hidden = true;
 }
 
@@ -21,7 +21,7 @@ export function showStep(tokens: TokenProvenance[]): void {
   const bar = document.createElement("div");
   bar.title = `${accepted} accepted`;
   const fill = document.createElement("span");
-  fill.style.height = `${(100 * accepted) / MOST_DRAFTS}%`;
+  fill.style.height = `${Math.min(100, (100 * accepted) / mostDrafts())}%`;
   bar.append(fill);
   const steps = div("steps");
   steps.append(bar);
@@ -39,6 +39,7 @@ export function showHistogram(speculation: SpeculativeDecoding | null | undefine
   const { num_accepted_draft_tokens: accepted, num_draft_tokens: drafted, mean_acceptance_length: mean } = speculation;
   paragraph("acceptance-status").textContent =
     `${accepted} of ${drafted} drafts accepted in ${speculation.num_spec_steps} steps with drafts; ${mean.toFixed(2)} tokens a step.`;
+  div("steps").ariaLabel = `Drafts accepted in each step: ${(speculation.per_step_accepted ?? []).slice(-MOST_BARS).join(", ")}`;
   const rows = speculation.acceptance_histogram.map((steps, accepted) => {
     const row = document.createElement("tr");
     row.append(make("td", "", String(accepted)), make("td", "", String(steps)));

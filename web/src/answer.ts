@@ -10,6 +10,7 @@ export interface Answer {
   tokens: number[];
   /** Of the first token to the last; undefined for fewer than two. */
   tokensPerSecond: number | undefined;
+  chunks: ChatCompletionChunk[];
   /** The chunk with usage and metrics; undefined if it was stopped. */
   last: ChatCompletionChunk | undefined;
 }
@@ -23,13 +24,14 @@ export async function stream(
   onStep: (tokens: TokenProvenance[]) => void = () => {},
 ): Promise<Answer> {
   const painter = new Painter(engine, into);
-  const answer: Answer = { text: "", tokens: [], tokensPerSecond: undefined, last: undefined };
+  const answer: Answer = { text: "", tokens: [], tokensPerSecond: undefined, chunks: [], last: undefined };
   let [first, latest] = [0, 0];
   const chunks = await engine.chat.completions.create(
     { ...params, stream: true, stream_options: { include_usage: true }, return_token_ids: true, return_token_provenance: true },
     { signal },
   );
   for await (const chunk of chunks) {
+    answer.chunks.push(chunk);
     const choice = chunk.choices[0];
     if (choice === undefined) {
       answer.last = chunk;

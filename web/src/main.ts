@@ -4,7 +4,7 @@ import type { ChatMessage, Engine } from "foretoken";
 
 import { clearSteps, showHistogram, showStep } from "./acceptance.js";
 import { type Answer, stream } from "./answer.js";
-import { checkBrowser } from "./browser.js";
+import { initCheck } from "./browser.js";
 import { button, div, element, make } from "./elements.js";
 import { initModel, reason } from "./model.js";
 import { race } from "./race.js";
@@ -55,8 +55,9 @@ function add(role: "user" | "assistant", text: string): { text: HTMLElement; not
   return parts;
 }
 
-function showRaw({ last }: Answer): void {
+function showRaw({ chunks, last }: Answer): void {
   element("raw", HTMLPreElement).textContent = JSON.stringify(last ?? null, null, 2);
+  element("chunks", HTMLPreElement).textContent = chunks.map((chunk) => JSON.stringify(chunk)).join("\n");
 }
 
 async function send(): Promise<void> {
@@ -66,6 +67,8 @@ async function send(): Promise<void> {
   add("user", text);
   const { text: into, note } = add("assistant", "");
   clearSteps();
+  // Read out when it is whole, not token by token.
+  log.ariaBusy = "true";
   // "New chat" begins another one meanwhile.
   const conversation = messages;
   conversation.push({ role: "user", content: text });
@@ -82,6 +85,7 @@ async function send(): Promise<void> {
     },
     (why) => (note.textContent = why),
   );
+  log.ariaBusy = "false";
   // As far as it came: a stopped answer is part of the conversation; a question without any answer is not.
   if (into.textContent === "") conversation.pop();
   else conversation.push({ role: "assistant", content: into.textContent ?? "" });
@@ -107,8 +111,8 @@ button("reset").addEventListener("click", () => {
   question.focus();
 });
 button("race").addEventListener("click", () => {
-  const text = question.value.trim() || "Why is the sky blue?";
+  const text = question.value.trim() || "Repeat after me: one two three, one two three, one two three.";
   const note = (why: string) => (element("race-status", HTMLParagraphElement).textContent = why);
   void run(async (engine, signal) => showRaw(await race(engine, [{ role: "user", content: text }], signal)), note);
 });
-element("browser-details", HTMLDetailsElement).addEventListener("toggle", () => void checkBrowser(engine));
+initCheck(() => engine);

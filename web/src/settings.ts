@@ -1,28 +1,48 @@
 /** The settings, as fields of a request. */
 
-import { input } from "./elements.js";
+import { element, input } from "./elements.js";
 
 export interface Settings {
   temperature: number;
+  top_p: number;
+  top_k: number;
+  min_p: number;
+  repetition_penalty: number;
   max_tokens: number;
   seed?: number;
   speculative_config: Record<string, unknown> | null;
 }
 
+/** A field's number; what stands for it where the field is empty. */
+function number(id: string, otherwise: number): number {
+  const { valueAsNumber } = input(id);
+  return Number.isNaN(valueAsNumber) ? otherwise : valueAsNumber;
+}
+
 export function settings(): Settings {
   const seed = input("seed").value;
   return {
-    temperature: input("temperature").valueAsNumber || 0,
-    max_tokens: input("max-tokens").valueAsNumber || 200,
+    temperature: number("temperature", 0),
+    top_p: number("top-p", 1),
+    top_k: number("top-k", 0),
+    min_p: number("min-p", 0),
+    repetition_penalty: number("repetition-penalty", 1),
+    max_tokens: number("max-tokens", 200),
     ...(seed === "" ? {} : { seed: Number(seed) }),
     speculative_config: input("speculate").checked ? drafting() : null,
   };
 }
 
+/** The most tokens that a step drafts. */
+export const mostDrafts = () => number("drafts", 5);
+
 /** Speculation as set, whether or not it is on. */
 export function drafting(): Record<string, unknown> {
   return {
-    num_speculative_tokens: input("drafts").valueAsNumber || 5,
+    num_speculative_tokens: mostDrafts(),
     adaptive: input("adaptive").checked,
+    prompt_lookup_min: number("lookup-min", 2),
+    prompt_lookup_max: number("lookup-max", 4),
+    prompt_lookup_match: element("lookup-match", HTMLSelectElement).value,
   };
 }

@@ -34,6 +34,34 @@ impl<O: Ops> Engine<O> {
         turn.session.forget();
         Ok(time_pass(&mut turn.ops, shared.model.as_ref(), rows, context).await?)
     }
+
+    /// Milliseconds of verify passes of 1, 2, 4, 8 and 16 rows at the start of the context, as many as fit it: the least of some
+    /// rounds, without what waiting for a result costs. Divided by that of one row they are v(m), the price of a verify pass
+    /// against a plain step. What the KV cache held is forgotten.
+    ///
+    /// # Errors
+    /// If too many requests wait, or whatever the device says.
+    pub async fn pass_times(&self) -> Result<Vec<(usize, f64)>, Error> {
+        let shared = &self.shared;
+        let abort = AbortSignal::new();
+        let ticket = shared.queue.join(abort.clone()).ok_or(Error::Busy)?;
+        // The signal is this function's own and is never raised.
+        let Some(mut turn) = ticket.turn(&abort).await else {
+            return Err(Error::Busy);
+        };
+        turn.session.forget();
+        let wait = time_wait(&mut turn.ops, shared.model.as_ref()).await?;
+        let mut passes = time_passes(&mut turn.ops, shared.model.as_ref()).await?;
+        wait.take_out(&mut passes);
+        let mut least: Vec<(usize, f64)> = Vec::new();
+        for (rows, ms) in passes {
+            match least.iter_mut().find(|(known, _)| *known == rows) {
+                Some((_, known)) => *known = known.min(ms),
+                None => least.push((rows, ms)),
+            }
+        }
+        Ok(least)
+    }
 }
 
 /// Row counts with kernels of their own.

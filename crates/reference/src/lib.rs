@@ -8,10 +8,13 @@
 //!
 //! Work happens when it is recorded; [`Ops::submit`](foretoken_core::Ops::submit) and the read-backs only
 //! hand out what is already there.
+//!
+//! [`check_kernels`] holds other ops against it on a user's device.
 
 mod activation;
 mod cpu_ops;
 mod dot;
+mod kernel_check;
 mod kv_cache;
 mod matrix;
 mod ops;
@@ -24,6 +27,7 @@ mod zeros;
 
 pub use activation::CpuActivation;
 pub use cpu_ops::CpuOps;
+pub use kernel_check::{KernelCheck, KernelFault, check_kernels};
 pub use kv_cache::CpuKvCache;
 pub use matrix::CpuMatrix;
 pub use rope_table::CpuRopeTable;

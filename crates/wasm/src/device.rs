@@ -123,6 +123,12 @@ impl Device {
     }
 }
 
+impl Device {
+    pub(crate) fn into_parts(self) -> (GpuOps, Adapter) {
+        (self.ops, self.adapter)
+    }
+}
+
 /// Reads `{ modelName, contextLength?, speculativeConfig?, perRequestSpecDecodeMetrics?, enablePerRequestMetrics?,
 /// enableForceIncludeUsage? }`. `null` means absent; an unknown key is refused.
 fn options(json: &str) -> Result<EngineOptions, Error> {

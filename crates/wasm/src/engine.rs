@@ -5,7 +5,7 @@ use foretoken_engine::{RowInvariance, SpeculationStatus};
 use foretoken_gpu::GpuOps;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::spawn_local;
+use wasm_bindgen_futures::{future_to_promise, spawn_local};
 
 use crate::device::Adapter;
 use crate::failure::{thrown, to_js};
@@ -92,6 +92,19 @@ impl Engine {
         let tokenizer = self.routes.engine().tokenizer();
         let piece = |token: u32| String::from_utf8_lossy(tokenizer.token_bytes(token)).into_owned();
         tokens.into_iter().map(piece).collect()
+    }
+
+    /// What passes of the model cost: `[rows, milliseconds][]`, measured between requests.
+    #[wasm_bindgen(js_name = passTimes)]
+    pub fn pass_times(&self) -> js_sys::Promise {
+        let engine = self.routes.engine().clone();
+        // Not borrowed: `free` may come meanwhile.
+        future_to_promise(async move {
+            let times = engine.pass_times().await;
+            times
+                .map(|times| to_js(&times))
+                .map_err(|error| thrown(&error))
+        })
     }
 
     /// Totals over all requests.

@@ -12,6 +12,7 @@
 
 mod cancel;
 mod check;
+mod check_kernels;
 mod device;
 mod engine;
 mod failure;

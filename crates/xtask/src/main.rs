@@ -12,6 +12,7 @@ mod demo;
 mod firefox;
 mod generate;
 mod model;
+mod notice;
 mod npm;
 mod pkg;
 mod process;

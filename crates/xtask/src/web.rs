@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::wasm::{self, Toolchain};
 use crate::workspace::Workspace;
-use crate::{bindgen, npm, process};
+use crate::{bindgen, notice, npm, process};
 
 /// What the wasm module may weigh, in bytes.
 const MOST_WASM: u64 = 3_000_000;
@@ -34,6 +34,7 @@ pub fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<()> {
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(workspace.root.join(licence), package.join(licence))?;
     }
+    notice::write(workspace, &package)?;
     weigh(&package)
 }
 

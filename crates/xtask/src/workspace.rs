@@ -35,6 +35,8 @@ pub struct Package {
     pub dependencies: Vec<String>,
     /// Whether it has a library that others can use.
     pub is_library: bool,
+    /// Where its manifest is.
+    pub folder: PathBuf,
 }
 
 impl Package {
@@ -42,7 +44,13 @@ impl Package {
         let text = |key: &str| value[key].as_str().map(str::to_owned);
         let list = |key: &str| value[key].as_array().cloned().unwrap_or_default();
         let name = text("name").context("cargo metadata: a package without a name")?;
+        let manifest =
+            text("manifest_path").context("cargo metadata: a package without a manifest")?;
         Ok(Package {
+            folder: Path::new(&manifest)
+                .parent()
+                .map(Path::to_owned)
+                .unwrap_or_default(),
             version: text("version").context("cargo metadata: a package without a version")?,
             license: text("license").unwrap_or_default(),
             dependencies: list("dependencies")
@@ -98,6 +106,62 @@ impl Workspace {
             .flatten()
             .map(Package::from_json)
             .collect()
+    }
+
+    /// The packages of others whose code a build of `root` for `platform` links: build and development dependencies and
+    /// procedural macros are not among them. By name and version.
+    pub fn linked_packages(&self, root: &str, platform: &str) -> Result<Vec<Package>> {
+        let options = ["--filter-platform", platform];
+        let metadata = metadata(&self.root, &[&options[..], &["--offline"]].concat())
+            .or_else(|_| metadata(&self.root, &options))?;
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let packages = list(&metadata["packages"]);
+        let by_id: BTreeMap<&str, &Value> = packages
+            .iter()
+            .filter_map(|package| Some((package["id"].as_str()?, package)))
+            .collect();
+        let nodes = list(&metadata["resolve"]["nodes"]);
+        let node_of: BTreeMap<&str, &Value> = nodes
+            .iter()
+            .filter_map(|node| Some((node["id"].as_str()?, node)))
+            .collect();
+        let is_macro = |package: &Value| {
+            list(&package["targets"]).iter().any(|target| {
+                list(&target["kind"])
+                    .iter()
+                    .any(|kind| kind == "proc-macro")
+            })
+        };
+        let mut waiting: Vec<&str> = by_id
+            .iter()
+            .filter(|(_, package)| package["name"] == root)
+            .map(|(id, _)| *id)
+            .collect();
+        let mut found = BTreeMap::new();
+        while let Some(id) = waiting.pop() {
+            let Some(package) = by_id.get(id).filter(|package| !is_macro(package)) else {
+                continue;
+            };
+            if found.contains_key(id) {
+                continue;
+            }
+            found.insert(id, Package::from_json(package)?);
+            let Some(node) = node_of.get(id) else {
+                continue;
+            };
+            for dependency in node["deps"].as_array().into_iter().flatten() {
+                let kinds = dependency["dep_kinds"].as_array().into_iter().flatten();
+                if kinds.into_iter().any(|kind| kind["kind"].is_null()) {
+                    waiting.extend(dependency["pkg"].as_str());
+                }
+            }
+        }
+        let mut linked: Vec<Package> = found
+            .into_values()
+            .filter(|package| !self.packages.contains_key(&package.name))
+            .collect();
+        linked.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+        Ok(linked)
     }
 
     /// The library crates: what a browser's build may hold. The tests, this program and the binaries are not among them.

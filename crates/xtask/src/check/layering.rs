@@ -168,6 +168,7 @@ text
             name: format!("{PREFIX}{name}"),
             version: "0.1.0".to_owned(),
             license: String::new(),
+            folder: std::path::PathBuf::new(),
             dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
             is_library: true,
         }

@@ -1,0 +1,125 @@
+//! What is run: every op, for every format, at the row counts that have kernels of their own.
+
+use foretoken_core::{Format, Ops, OpsError, Phase, Sampling};
+
+use super::runs::{self, Product};
+
+/// Rows of the row family's kernels (1, 2 and 4 a thread, the last several times), and of a prompt's.
+const PASSES: [(usize, Phase); 4] = [
+    (1, Phase::Rows),
+    (2, Phase::Rows),
+    (16, Phase::Rows),
+    (31, Phase::Prefill),
+];
+
+/// One kernel on known data.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) name: String,
+    /// Of the largest value, at least of 1.
+    pub(super) tolerance: f32,
+    what: What,
+    /// f32: what inputs are embedded from.
+    plain: Format,
+}
+
+#[derive(Debug)]
+enum What {
+    Embed(Format),
+    RmsNorm,
+    Product(Product, Format, usize, Phase),
+    /// Whether attention follows.
+    RopeKv(bool),
+    Choose(Sampling),
+    Logprobs,
+    NextStep,
+}
+
+impl Case {
+    /// What comes of it.
+    pub(super) async fn run<O: Ops>(&self, ops: &mut O) -> Result<Vec<f32>, OpsError> {
+        let plain = self.plain;
+        match &self.what {
+            What::Embed(format) => runs::embed(ops, *format).await,
+            What::RmsNorm => runs::rms_norm(ops, plain).await,
+            What::Product(product, format, rows, phase) => {
+                runs::product(ops, *product, *format, plain, *rows, *phase).await
+            }
+            What::RopeKv(attends) => runs::attention(ops, plain, *attends).await,
+            What::Choose(sampling) => runs::choose(ops, plain, sampling).await,
+            What::Logprobs => runs::logprobs(ops, plain).await,
+            What::NextStep => runs::next_step(ops, plain).await,
+        }
+    }
+}
+
+/// Every case. Tolerances are those of the tests of the kernels: f32 sums in another order; f16 in the KV cache; tokens exactly.
+pub(super) fn all(formats: &[Format], half_precision_cache: bool) -> Vec<Case> {
+    // Type 0 of GGUF.
+    let plain = formats.iter().find(|format| format.ggml_type() == 0);
+    let plain = *plain.expect("f32 is one of the formats");
+    let mut cases = Vec::new();
+    let mut add = |name: String, tolerance: f32, what: What| {
+        cases.push(Case {
+            name,
+            tolerance,
+            what,
+            plain,
+        });
+    };
+    for &format in formats {
+        let name = format.name();
+        // A fused multiply-add rounds once where the CPU rounds twice.
+        add(format!("embed[{name}]"), 1e-6, What::Embed(format));
+        for (rows, phase) in PASSES {
+            let kind = match phase {
+                Phase::Prefill => "prompt rows",
+                Phase::Rows => "rows",
+            };
+            for product in [Product::Plain, Product::Add, Product::SwiGlu] {
+                let kernel = format!("{}[{name}], {rows} {kind}", product.op());
+                add(kernel, 2e-5, What::Product(product, format, rows, phase));
+            }
+        }
+        let (rows, phase) = PASSES[0];
+        let biased = What::Product(Product::Bias, format, rows, phase);
+        add(format!("matmul[{name}] with a bias"), 2e-5, biased);
+    }
+    add("rms_norm".to_owned(), 1e-5, What::RmsNorm);
+    let cached = if half_precision_cache { 1e-3 } else { 2e-5 };
+    add("rope_kv".to_owned(), 2e-5, What::RopeKv(false));
+    add("attention".to_owned(), cached, What::RopeKv(true));
+    for (name, sampling) in samplings() {
+        add(format!("choose, {name}"), 0.0, What::Choose(sampling));
+    }
+    add("logprobs".to_owned(), 1e-5, What::Logprobs);
+    add("next_step".to_owned(), 0.0, What::NextStep);
+    cases
+}
+
+fn samplings() -> [(&'static str, Sampling); 4] {
+    let drawn = Sampling {
+        temperature: 0.8,
+        seed: 7,
+        ..Sampling::greedy()
+    };
+    let narrowed = Sampling {
+        top_k: 40,
+        top_p: 0.9,
+        min_p: 0.01,
+        ..drawn.clone()
+    };
+    let penalised = Sampling {
+        repetition_penalty: 1.4,
+        frequency_penalty: 1.1,
+        presence_penalty: 0.7,
+        logit_bias: vec![(12, 6.0), (5023, -100.0)],
+        ..drawn.clone()
+    };
+    [
+        ("greedy", Sampling::greedy()),
+        ("sampled", drawn),
+        ("top-k, top-p, min-p", narrowed),
+        ("penalties", penalised),
+    ]
+}

@@ -1,0 +1,21 @@
+/** The models that this page points at. Whatever else is loaded is its user's choice, under its publisher's licence. */
+
+export interface KnownModel {
+  name: string;
+  /** On the server that the page comes from. */
+  url: string;
+  about: string;
+  licence: string;
+  /** Of the file, in hexadecimal digits: checked while it loads. */
+  sha256: string;
+}
+
+export const MODELS: KnownModel[] = [
+  {
+    name: "SmolLM2-135M-Instruct, from this server",
+    url: "models/smollm2-135m.gguf",
+    about: "135 million parameters in Q4_1, 94 MB",
+    licence: "Apache-2.0, by Hugging Face",
+    sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+  },
+];
