@@ -25,7 +25,7 @@ export const cases = {
     equal(faulty({ kernels }), [], `faults on ${adapter.name}, tier ${adapter.tier}`);
     equal(seen, kernels, "what was told on the way");
     ok(adapter.name !== "", "the adapter has a name");
-    for (const op of ["embed[", "matmul[", "matmul_add[", "matmul_swiglu[", "rms_norm", "rope_kv", "attention", "choose", "logprobs", "next_step"]) {
+    for (const op of ["embed[", "matmul[", "matmul_add[", "matmul_swiglu[", "rms_norm", "attention, short", "attention, long", "choose", "logprobs", "next_step"]) {
       ok(kernels.some(({ kernel }) => kernel.startsWith(op)), `${op} was not run`);
     }
   },

@@ -790,6 +790,7 @@ foretoken_tests::everywhere! {
     embed_of_every_format_decodes_as_the_cpu_does,
     rms_norm_of_all_rows_and_of_logit_rows,
     attention_over_several_spans_in_both_rope_styles,
+    attention_has_the_same_bits_in_one_dispatch_and_in_three,
     choose_takes_the_largest_the_lowest_of_ties_and_refuses_non_finite_rows,
     }
 }

@@ -28,8 +28,8 @@ enum What {
     Embed(Format),
     RmsNorm,
     Product(Product, Format, usize, Phase),
-    /// Whether attention follows.
-    RopeKv(bool),
+    /// Rows of the passes that fill the cache one after another; the last one's results count.
+    Attention(&'static [usize]),
     Choose(Sampling),
     Logprobs,
     NextStep,
@@ -45,7 +45,7 @@ impl Case {
             What::Product(product, format, rows, phase) => {
                 runs::product(ops, *product, *format, plain, *rows, *phase).await
             }
-            What::RopeKv(attends) => runs::attention(ops, plain, *attends).await,
+            What::Attention(passes) => runs::attention(ops, plain, passes).await,
             What::Choose(sampling) => runs::choose(ops, plain, sampling).await,
             What::Logprobs => runs::logprobs(ops, plain).await,
             What::NextStep => runs::next_step(ops, plain).await,
@@ -87,8 +87,14 @@ pub(super) fn all(formats: &[Format], half_precision_cache: bool) -> Vec<Case> {
     }
     add("rms_norm".to_owned(), 1e-5, What::RmsNorm);
     let cached = if half_precision_cache { 1e-3 } else { 2e-5 };
-    add("rope_kv".to_owned(), 2e-5, What::RopeKv(false));
-    add("attention".to_owned(), cached, What::RopeKv(true));
+    // A short context may be one dispatch; the other ends in the second span of positions.
+    let passes: [(&str, &[usize]); 2] = [
+        ("attention, short", &[3, 1, 4]),
+        ("attention, long", &[32, 32, 32, 30, 5]),
+    ];
+    for (name, passes) in passes {
+        add(name.to_owned(), cached, What::Attention(passes));
+    }
     for (name, sampling) in samplings() {
         add(format!("choose, {name}"), 0.0, What::Choose(sampling));
     }

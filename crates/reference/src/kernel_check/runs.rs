@@ -150,13 +150,12 @@ pub(super) async fn product<O: Ops>(
     ops.read_activation(&out).await
 }
 
-/// Queries after RoPE, or what attention makes of them, over more positions than one span of attention has.
+/// What attention gives in the last of several passes, `passes` rows each, one after another in the cache.
 pub(super) async fn attention<O: Ops>(
     ops: &mut O,
     plain: Format,
-    attends: bool,
+    passes: &[usize],
 ) -> Result<Vec<f32>, OpsError> {
-    const PASSES: [usize; 5] = [32, 32, 32, 30, 5];
     let shape = AttentionShape {
         heads: 9,
         kv_heads: 3,
@@ -166,7 +165,7 @@ pub(super) async fn attention<O: Ops>(
     };
     let cols = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
     let queries = shape.heads * shape.head_dim;
-    let positions = PASSES.iter().sum::<usize>();
+    let positions = passes.iter().sum::<usize>();
     let pairs = shape.head_dim / 2;
     let frequency = |i: u32| 10_000f64.powf(-f64::from(i) / f64::from(pairs));
     let rope = ops.rope_table(&RopeTableSpec {
@@ -186,7 +185,7 @@ pub(super) async fn attention<O: Ops>(
     let qkv = ops.activation("qkv", cols, RowSet::All)?;
     let out = ops.activation("out", queries, RowSet::All)?;
     let mut first = 0;
-    for rows in PASSES {
+    for &rows in passes {
         let phase = if rows > 16 {
             Phase::Prefill
         } else {
@@ -199,22 +198,10 @@ pub(super) async fn attention<O: Ops>(
         first += rows.len() as Position;
         ops.begin(phase, &rows, 1);
         ops.embed(&table, &qkv);
-        ops.rope_kv(&qkv, &rope, &kv, &shape);
-        if attends {
-            ops.attention(&qkv, &kv, &shape, &out);
-        }
+        ops.attention(&qkv, &rope, &kv, &shape, &out);
         ops.submit()?;
     }
-    if attends {
-        return ops.read_activation(&out).await;
-    }
-    // Keys and values are in the cache alone.
-    let qkv = ops.read_activation(&qkv).await?;
-    let queries_of = |row: &[f32]| row[..queries as usize].to_vec();
-    Ok(qkv
-        .chunks_exact(cols as usize)
-        .flat_map(queries_of)
-        .collect())
+    ops.read_activation(&out).await
 }
 
 /// Logits as a model gives them: embedded, and normalised, which brings rows into the logits' row set.
