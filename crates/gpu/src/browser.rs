@@ -73,6 +73,7 @@ impl Lease {
         let thrown = Rc::default();
         let create_buffer =
             caught_create_buffer(browser_device(device), &thrown).map_err(|error| {
+                device.destroy();
                 OpsError::OutOfMemory {
                     what: "a first buffer".to_owned(),
                     needed: 16,
