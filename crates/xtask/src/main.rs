@@ -12,6 +12,7 @@ mod demo;
 mod generate;
 mod model;
 mod npm;
+mod peers;
 mod pkg;
 mod process;
 mod serve;
@@ -89,6 +90,8 @@ enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Measure the npm package beside wllama and transformers.js, in turn in one headless Chromium
+    Peers(peers::Options),
     /// Set up and run the test suites
     Test {
         /// Run the long tests (`#[ignore]`) too
@@ -144,6 +147,7 @@ fn run(command: Command) -> Result<ExitCode> {
             web::build(&workspace, &toolchain)?;
             println!("{}", demo::assemble(&workspace)?.display());
         }
+        Command::Peers(options) => peers::run(&workspace, &options)?,
         Command::Test { all, suites, yes } => {
             return test::run(&workspace, all, &suites, Consent::from_flag(yes));
         }
