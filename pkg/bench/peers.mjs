@@ -14,18 +14,18 @@ import { CHROMIUM_ARGS } from "../test/chromium.mjs";
 import { serve } from "../test/serve.mjs";
 import { summarise, table } from "./report.mjs";
 
-/** `slow`: makes less than one token a second on a software adapter, and is asked for --slow-tokens. */
+/** `slow`: makes less than one token a second on a software adapter, and is asked for --slow-tokens; `onnx`: the model it runs; `named`: only if named. */
 const ENGINES = [
   { name: "foretoken-webgpu", module: "foretoken.js" },
   { name: "wllama-cpu-1", module: "wllama.js", options: { threads: 1 } },
   { name: "wllama-cpu-2", module: "wllama.js", options: { threads: 2 } },
   { name: "wllama-webgpu", module: "wllama.js", options: { gpu: true } },
-  { name: "transformers-webgpu-q4", module: "transformers.js", options: { dtype: "q4" }, slow: true },
-  { name: "transformers-webgpu-f32", module: "transformers.js", options: { dtype: "fp32" }, slow: true },
+  { name: "transformers-webgpu-q4", module: "transformers.js", options: { dtype: "q4" }, slow: true, onnx: "model_q4" },
+  { name: "transformers-webgpu-f32", module: "transformers.js", options: { dtype: "fp32" }, slow: true, onnx: "model", named: true },
 ];
 /** Golden cases that share no beginning, so that nobody's cache of prefixes helps, and have more tokens than are asked for. */
-const PROMPTS = ["chat_list_fruits", "raw_summarise"];
-const WARM_UP = "raw_list_fruits";
+const PROMPTS = ["chat_math_word", "raw_list_fruits"];
+const WARM_UP = "raw_translate";
 
 const { values: given } = parseArgs({
   options: Object.fromEntries(
@@ -50,12 +50,13 @@ const began = Date.now();
 const loadBefore = loadavg()[0];
 const turns = [];
 let environment;
+console.log(`${engines.length} engines, ${rounds} rounds; one engine's turn may take ${limit} s`);
 try {
   for (let round = 0; round < rounds; round++) {
     for (const engine of engines) {
-      const turn = { round, engine: engine.name, ...(await take(engine)) };
+      const { environment: seen, ...turn } = { round, engine: engine.name, ...(await take(engine)) };
       turns.push(turn);
-      environment ??= turn.environment;
+      environment ??= seen;
       console.log(`round ${round + 1} of ${rounds}  ${engine.name.padEnd(24)} ${outcome(turn)}`);
     }
   }
@@ -63,7 +64,7 @@ try {
   server.close();
 }
 
-const asked = engines.map((engine) => ({ name: engine.name, tokens: tokensOf(engine) }));
+const asked = engines.map((engine) => ({ name: engine.name, tokens: tokensOf(engine), model: engine.onnx && exported(engine.onnx) }));
 const summary = summarise(asked, turns, golden);
 const report = {
   ...environment, rounds, prompts: prompts.map((prompt) => ({ id: prompt.id, tokens: prompt.prompt_ids.length })),
@@ -80,7 +81,7 @@ function whole(name, text) {
 }
 
 function chosen(names) {
-  if (names === undefined) return ENGINES;
+  if (names === undefined) return ENGINES.filter((engine) => engine.named !== true);
   const known = ENGINES.map((engine) => engine.name);
   const unknown = names.split(",").filter((name) => !known.includes(name));
   if (unknown.length > 0) throw new Error(`--engines has ${unknown.join(", ")}: choose from ${known.join(", ")}`);
@@ -99,6 +100,13 @@ function promptOf({ id, prompt_ids, text }) {
 
 function tokensOf(engine) {
   return engine.slow ? slowTokens : tokens;
+}
+
+/** How the model that export_onnx.py made did on ONNX Runtime's CPU back end. */
+function exported(name) {
+  const checked = JSON.parse(readFileSync(join(given.peers, "onnx", "checked.json"), "utf8"));
+  const { equal_cases, cases } = checked[name];
+  return `${name}.onnx, on the CPU ${equal_cases} of ${cases} golden answers equal over ${checked.tokens_a_case} tokens`;
 }
 
 /** One engine's turn: loaded and measured in a new browser. What it had reported by the time it failed is kept. */
@@ -124,34 +132,27 @@ async function take(engine) {
     });
     await page.goto(`${server.origin}/pkg/bench/page.html`);
     const gone = new Promise((_, reject) => page.on("crash", () => reject(new Error("the page crashed"))));
+    gone.catch(() => {});
     turn.environment = { browser: `Chromium ${browser.version()}`, ...(await page.evaluate(() => window.environment())) };
     await Promise.race([page.evaluate((request) => window.take(request), request), gone]);
   };
-  let browser, timer;
+  let host, timer;
   const late = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error(`nothing came of it in ${limit} s`)), limit * 1000);
   });
   try {
-    browser = await chromium.launch({ executablePath: given.chromium, args: CHROMIUM_ARGS });
-    await Promise.race([work(browser), late]);
+    host = await chromium.launchServer({ executablePath: given.chromium, args: CHROMIUM_ARGS });
+    await Promise.race([chromium.connect(host.wsEndpoint()).then(work), late]);
   } catch (error) {
     const said = String(error.message ?? error).split("\n")[0].replace(/^page.evaluate: /, "");
     turn.failure = `${said} (while ${doing})`;
     turn.logs = logs.slice(-20);
   } finally {
     clearTimeout(timer);
-    await closed(browser);
+    // Its processes end with it, whatever they are at.
+    await host?.kill();
   }
   return turn;
-}
-
-/** Closes the browser; one that does not close in time is ended. */
-async function closed(browser) {
-  if (browser === undefined) return;
-  let timer;
-  const late = new Promise((resolve) => { timer = setTimeout(resolve, 20_000, "late"); });
-  if (await Promise.race([browser.close().catch(() => {}), late]) === "late") console.log("a browser does not close");
-  clearTimeout(timer);
 }
 
 function outcome({ failure, load_ms, runs, fell_back }) {

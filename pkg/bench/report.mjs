@@ -22,12 +22,12 @@ const RATES = {
 
 /** One entry an engine. `golden` are cases with `id` and `output_ids`; rates are tokens a second. */
 export function summarise(engines, turns, golden) {
-  return engines.map(({ name, tokens }) => {
+  return engines.map(({ name, tokens, model }) => {
     const own = turns.filter((turn) => turn.engine === name);
     const runs = own.flatMap((turn) => turn.runs);
     const rates = (rate) => runs.map(RATES[rate]).filter((value) => value !== undefined);
     return {
-      name, tokens,
+      name, tokens, model,
       ...about(own),
       load_s: spread(own.filter((turn) => turn.load_ms !== undefined).map((turn) => turn.load_ms / 1000)),
       prefill: spread(rates("prefill")),
@@ -40,8 +40,8 @@ export function summarise(engines, turns, golden) {
 }
 
 function about(own) {
-  const { version, backend, fell_back, note } = own.find((turn) => turn.load_ms !== undefined) ?? {};
-  return { version, backend, fell_back, note };
+  const { version, backend, fell_back } = own.find((turn) => turn.load_ms !== undefined) ?? {};
+  return { version, backend, fell_back };
 }
 
 /** Tokens that equal the golden ones, from the first one to the first that differs, of those that were made, a prompt; least over the rounds. */
@@ -96,8 +96,8 @@ export function table(report) {
   ].join("\n");
 }
 
-function remarks({ name, tokens, version, backend, fell_back, note, failures }) {
-  const what = [version, backend, `${tokens} tokens a prompt`, note].filter((part) => part !== undefined).join(", ");
+function remarks({ name, tokens, model, version, backend, fell_back, failures }) {
+  const what = [version, backend, model, `${tokens} tokens a prompt`].filter((part) => part !== undefined).join(", ");
   return [
     `${name}: ${what}`,
     ...(fell_back === undefined ? [] : [`  NOT WHAT WAS ASKED FOR: ${fell_back}`]),

@@ -156,3 +156,31 @@ fn once(folder: &Path, recipe: &[u8], make: impl FnOnce(&Path) -> Result<()>) ->
     fs::write(made_from, recipe)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_again_for_another_recipe_or_after_a_failure() -> Result<()> {
+        let folder = std::env::temp_dir().join(format!("foretoken-peers-{}", std::process::id()));
+        let mut made = 0;
+        let mut make = |recipe: &[u8], fails: bool| {
+            let outcome = once(&folder, recipe, |to| {
+                made += 1;
+                anyhow::ensure!(fs::read_dir(to)?.count() == 0, "there is something left");
+                fs::write(to.join("something"), "")?;
+                anyhow::ensure!(!fails, "as asked for");
+                Ok(())
+            });
+            assert_eq!(outcome.is_err(), fails, "{outcome:?}");
+            made
+        };
+        assert_eq!(make(b"one", true), 1);
+        assert_eq!(make(b"one", false), 2, "nothing was made before");
+        assert_eq!(make(b"one", false), 2, "it was made");
+        assert_eq!(make(b"two", false), 3, "another recipe");
+        fs::remove_dir_all(&folder)?;
+        Ok(())
+    }
+}
