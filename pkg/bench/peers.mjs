@@ -67,7 +67,7 @@ try {
 const asked = engines.map((engine) => ({ name: engine.name, tokens: tokensOf(engine), model: engine.onnx && exported(engine.onnx) }));
 const summary = summarise(asked, turns, golden);
 const report = {
-  ...environment, rounds, prompts: prompts.map((prompt) => ({ id: prompt.id, tokens: prompt.prompt_ids.length })),
+  ...(environment ?? { browser: "no page", adapter: "unknown", cores: 0 }), rounds, prompts: prompts.map((prompt) => ({ id: prompt.id, tokens: prompt.prompt_ids.length })),
   minutes: (Date.now() - began) / 60_000, load_average: [loadBefore, loadavg()[0]], engines: summary, turns,
 };
 const file = join(given.peers, "report.json");
