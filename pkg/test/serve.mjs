@@ -4,14 +4,15 @@ import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 
-const TYPES = { ".html": "text/html", ".js": "text/javascript", ".wasm": "application/wasm", ".json": "application/json" };
+const TYPES = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".json": "application/json" };
 
 /**
  * Serves `roots`, from the first part of a path to a folder, and `scripts`, from whole paths to JavaScript. `policy` is the content security
- * policy of pages and scripts. Query parameters make it misbehave: `?cut=N` ends the connection after N bytes, once per file; `?html` gives
- * a page with status 200, `?html=206` with that one; `?noranges` ignores ranges; `?short=N` does too, and gives the first N bytes as if they were all.
+ * policy of pages and scripts, `more` are headers that every file gets. Query parameters make it misbehave: `?cut=N` ends the connection after N
+ * bytes, once per file; `?html` gives a page with status 200, `?html=206` with that one; `?noranges` ignores ranges; `?short=N` does too, and gives
+ * the first N bytes as if they were all.
  */
-export function serve(roots, scripts = {}, policy = "") {
+export function serve(roots, scripts = {}, policy = "", more = {}) {
   const cuts = new Set();
   const server = createServer((request, response) => {
     const url = new URL(request.url, "http://localhost");
@@ -36,6 +37,7 @@ export function serve(roots, scripts = {}, policy = "") {
     const { size: stored, mtimeMs } = statSync(file);
     const size = Number(url.searchParams.get("short") ?? stored);
     const headers = {
+      ...more,
       "access-control-allow-origin": "*",
       "accept-ranges": "bytes",
       "content-type": TYPES[extname(file)] ?? "application/octet-stream",

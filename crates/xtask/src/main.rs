@@ -14,6 +14,7 @@ mod generate;
 mod model;
 mod notice;
 mod npm;
+mod peers;
 mod pkg;
 mod process;
 mod serve;
@@ -91,6 +92,8 @@ enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Measure the npm package beside wllama and transformers.js, in turn in one headless Chromium
+    Peers(peers::Options),
     /// Set up and run the test suites
     Test {
         /// Run the long tests (`#[ignore]`) too
@@ -146,6 +149,7 @@ fn run(command: Command) -> Result<ExitCode> {
             web::build(&workspace, &toolchain)?;
             println!("{}", demo::assemble(&workspace)?.display());
         }
+        Command::Peers(options) => peers::run(&workspace, &options)?,
         Command::Test { all, suites, yes } => {
             return test::run(&workspace, all, &suites, Consent::from_flag(yes));
         }
