@@ -1,11 +1,12 @@
 /** Fetching a model file into the cache: resumed where it was cut, hashed as it streams, whole or not there. */
 
 import type { Sha256 } from "../wasm/foretoken.js";
-import { Cache, type Entry, keyOf } from "./cache.js";
+import { Cache, type Entry, keyOf, lockOf } from "./cache.js";
 import { EngineError } from "./errors.js";
 import { openPartial, type PartialFile } from "./partial.js";
 import { Beginning, refuseHtml } from "./refuse.js";
-import { lengthOf, received, request, totalOf } from "./sources.js";
+import { Interrupted, retrying } from "./retry.js";
+import { lengthOf, received, request, startsAt, totalOf } from "./sources.js";
 
 /** What to fetch. */
 export interface Wanted {
@@ -14,6 +15,8 @@ export interface Wanted {
   /** The SHA-256 it must have, where that is known. */
   sha256: string | undefined;
   headers: Record<string, string>;
+  /** Its bytes, where a range of it told. */
+  size?: number | undefined;
 }
 
 /** Who wants to know, who may end it, and who hashes. */
@@ -27,11 +30,6 @@ export interface Downloaded {
   file: File;
   /** Whether its SHA-256 was known and is right. */
   verified: boolean;
-}
-
-/** Removes the file from the cache. */
-export async function discard(cache: Cache, { url }: Wanted): Promise<void> {
-  await cache.remove(await keyOf(url));
 }
 
 /** The file from the cache, if it is there and is the one that is wanted. */
@@ -61,14 +59,14 @@ export async function cached(cache: Cache, wanted: Wanted, doing: Downloading): 
  */
 export async function download(cache: Cache, wanted: Wanted, doing: Downloading): Promise<Downloaded> {
   const key = await keyOf(wanted.url);
-  return navigator.locks.request(`foretoken:${key}`, { signal: doing.signal }, async () => {
+  return navigator.locks.request(lockOf(key), { signal: doing.signal }, async () => {
     const found = await cached(cache, wanted, doing);
     if (found !== undefined) return found;
     try {
       await fill(cache, key, wanted, doing);
       await cache.commit(key);
     } catch (thrown) {
-      const error = asOurs(thrown, wanted, doing.signal);
+      const error = await asOurs(thrown, wanted, doing.signal);
       const keep = error instanceof EngineError ? error.code === "network" : doing.signal.aborted;
       if (!keep) await cache.remove(key);
       throw error;
@@ -91,63 +89,78 @@ async function fill(cache: Cache, key: string, wanted: Wanted, doing: Downloadin
   await partial.close();
 }
 
-/** Fetches, hashes and stores what is missing; throws unless the file is whole and right. */
+/** Fetches, hashes and stores what is missing, in several goes where the connection is cut; throws unless the file is whole and right. */
 async function stream(cache: Cache, key: string, partial: PartialFile, wanted: Wanted, doing: Downloading): Promise<void> {
-  const { url, headers } = wanted;
+  const { url, headers, sha256 } = wanted;
   const { signal } = doing;
-  let at = partial.stored;
-  const before = await cache.entry(key);
-  let response = await request(url, { headers: at > 0 ? { ...headers, Range: `bytes=${at}-` } : headers, signal });
-  if (at > 0 && !continues(response, at, wanted, before)) {
-    if (response.status !== 200) {
-      await response.body?.cancel();
-      response = await request(url, { headers, signal });
-    }
-    at = 0;
+  let entry = await cache.entry(key);
+  let hash = doing.newHash();
+  let beginning = new Beginning(url);
+  /** Bytes that are stored and hashed. */
+  let at = 0;
+  const take = (bytes: Uint8Array) => {
+    beginning.push(bytes);
+    hash.update(bytes);
+    at += bytes.length;
+  };
+  const restart = async () => {
     await partial.restart();
-  }
-  const total = at > 0 ? totalOf(response) ?? before?.total : lengthOf(response);
-  refuseHtml(response, url);
-  await refuseFull(total === undefined ? 0 : total - at, url);
-  const etag = response.headers.get("ETag");
-  const entry: Entry = { url, name: wanted.name };
-  if (total !== undefined) entry.total = total;
-  if (etag !== null) entry.etag = etag;
-  await cache.writeEntry(key, entry);
-
-  const hash = doing.newHash();
-  const beginning = new Beginning(url);
-  try {
-    for (let read = 0; read < at; ) {
-      const bytes = partial.read(read, Math.min(at - read, 4 << 20));
-      beginning.push(bytes);
-      hash.update(bytes);
-      read += bytes.length;
-      doing.onProgress("verify", read, at);
-      signal.throwIfAborted();
+    hash.free();
+    hash = doing.newHash();
+    beginning = new Beginning(url);
+    at = 0;
+  };
+  const go = async () => {
+    let response = await request(url, { headers: at > 0 ? { ...headers, Range: `bytes=${at}-` } : headers, signal });
+    if (at > 0 && !continues(response, at, wanted, entry)) {
+      if (response.status !== 200) {
+        await response.body?.cancel();
+        response = await request(url, { headers, signal });
+      }
+      await restart();
     }
+    refuseHtml(response, url);
+    const length = lengthOf(response);
+    const told = at > 0 ? totalOf(response) ?? entry?.total : response.type === "cors" ? undefined : length;
+    const total = wanted.size ?? told;
+    const shown = total ?? length ?? 0;
+    await refuseFull(shown - at, url);
+    const etag = response.headers.get("ETag");
+    entry = { url, name: wanted.name };
+    if (total !== undefined) entry.total = total;
+    if (etag !== null) entry.etag = etag;
+    await cache.writeEntry(key, entry);
+
     const reader = response.body!.getReader();
     for (;;) {
       const { done, value } = await received(reader.read(), url, signal);
       if (done) break;
-      beginning.push(value);
-      hash.update(value);
+      // Stored first: what is hashed can be gone on from.
       await partial.append(value);
-      at += value.length;
-      doing.onProgress("download", at, total ?? 0);
+      take(value);
+      doing.onProgress("download", at, shown);
     }
-    if (total !== undefined && at < total) {
-      throw new EngineError("network", `${url}: the connection ended after ${at} of ${total} bytes; loading again resumes there`);
-    }
+    if (total !== undefined && at < total) throw new Interrupted(`${url}: the connection ended after ${at} of ${total} bytes; loading again resumes there`);
     if (total !== undefined && at > total) {
       throw new EngineError("integrity", `${url}: ${at} bytes came where ${total} were announced; nothing was kept`);
     }
-    beginning.end();
-    const sha256 = hash.hex();
-    if (wanted.sha256 !== undefined && sha256 !== wanted.sha256) {
-      throw new EngineError("integrity", `${url}: its SHA-256 is ${sha256}, not ${wanted.sha256}; nothing was kept`);
+  };
+  try {
+    if (partial.stored > 0 && sha256 === undefined && entry?.total === undefined && entry?.etag === undefined) await restart();
+    else {
+      while (at < partial.stored) {
+        take(partial.read(at, Math.min(partial.stored - at, 4 << 20)));
+        doing.onProgress("verify", at, partial.stored);
+        signal.throwIfAborted();
+      }
     }
-    if (wanted.sha256 !== undefined) await cache.writeEntry(key, { ...entry, sha256 });
+    await retrying(signal, go, () => at);
+    beginning.end();
+    const found = hash.hex();
+    if (sha256 !== undefined && found !== sha256) {
+      throw new EngineError("integrity", `${url}: its SHA-256 is ${found}, not ${sha256}; nothing was kept`);
+    }
+    if (sha256 !== undefined) await cache.writeEntry(key, { ...entry!, sha256 });
   } finally {
     hash.free();
   }
@@ -155,33 +168,37 @@ async function stream(cache: Cache, key: string, partial: PartialFile, wanted: W
 
 /** Whether a response goes on, from byte `at`, with the file that was begun. */
 function continues(response: Response, at: number, wanted: Wanted, before: Entry | undefined): boolean {
-  if (response.status !== 206) return false;
-  const range = response.headers.get("Content-Range");
-  if (range !== null && !range.startsWith(`bytes ${at}-`)) return false;
+  if (response.status !== 206 || !startsAt(response, at)) return false;
   if (wanted.sha256 !== undefined) return true;
   const etag = response.headers.get("ETag");
-  if (etag !== null && before?.etag !== undefined) return etag === before.etag;
+  // A weak one does not speak of bytes.
+  if (etag !== null && before?.etag !== undefined) return etag === before.etag && !etag.startsWith("W/");
   const total = totalOf(response);
   return total !== undefined && total === before?.total;
 }
 
-async function refuseFull(needed: number, url: string): Promise<void> {
+/** Fails where the browser has no room for `needed` bytes more. */
+export async function refuseFull(needed: number, what: string): Promise<void> {
   const { quota, usage } = await navigator.storage.estimate();
-  if (quota === undefined || usage === undefined || needed <= quota - usage) return;
-  const message = `${url}: ${needed} bytes are needed and the browser has room for ${quota - usage}: free space, or pass cache: "none"`;
-  throw new EngineError("quota_exceeded", message);
+  if (quota !== undefined && usage !== undefined && needed > quota - usage) throw full(what, needed, quota - usage);
+}
+
+function full(what: string, needed: number | string, room: number | string, cause?: unknown): EngineError {
+  const message = `${what}: ${needed} bytes are needed and the browser has room for ${room}: free space, or pass cache: "none"`;
+  return new EngineError("quota_exceeded", message, { cause });
 }
 
 /** What the browser's storage throws, as an EngineError. */
-function asOurs(error: unknown, wanted: Wanted, signal: AbortSignal): unknown {
+async function asOurs(error: unknown, wanted: Wanted, signal: AbortSignal): Promise<unknown> {
   if (error instanceof EngineError) return error;
   if (signal.aborted) return signal.reason;
-  if (error instanceof DOMException) {
-    const isFull = error.name === "QuotaExceededError";
-    const why = isFull ? "the browser's storage is full: free space" : `the browser cannot store it (${error.message}): clear its storage`;
-    return new EngineError(isFull ? "quota_exceeded" : "internal", `${wanted.url}: ${why}, or pass cache: "none"`, { cause: error });
+  if (!(error instanceof DOMException)) return error;
+  const { url, size } = wanted;
+  if (error.name === "QuotaExceededError") {
+    const { quota = NaN, usage = NaN } = await navigator.storage.estimate();
+    return full(url, size ?? "more", `${quota - usage}`, error);
   }
-  return error;
+  return new EngineError("internal", `${url}: the browser cannot store it (${error.message}): clear its storage, or pass cache: "none"`, { cause: error });
 }
 
 async function hashOf(file: File, doing: Downloading): Promise<string> {

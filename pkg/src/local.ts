@@ -4,9 +4,8 @@ import init, { Cancel, Device, type Engine, onPanic, type Reply } from "../wasm/
 import { adapterName } from "./adapter.js";
 import { EngineError, toError, unloaded } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
-import { abortable, open, type Opened } from "./open.js";
+import { open, type Opened } from "./open.js";
 import type { LoadConfig, LoadProgress } from "./options.js";
-import { Remembering } from "./sources.js";
 import type { EngineInfo, EngineMetrics } from "./types.js";
 
 /** All engines of a thread share one instance. */
@@ -91,18 +90,17 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     const name = await adapterName();
     memory = await start(config.wasmUrl);
     const device = await Device.open(name, config.tier, config.engine);
-    const report = (phase: LoadProgress["phase"], loaded: number, total: number) =>
-      onProgress({ phase, loaded, total, file: config.file.name });
-    const opened = await open(config.file, config.cache, report, signal).catch((error: unknown) => {
+    const report = (phase: LoadProgress["phase"], loaded: number, total: number, file = config.name) =>
+      onProgress({ phase, loaded, total, file });
+    const opened = await open(config, (header) => guarded(device.check(header)), report, signal).catch((error: unknown) => {
       device.free();
       throw error;
     });
-    const source = new Remembering(abortable(opened.ranges, signal));
     let made;
     try {
-      made = await guarded(device.load(source, report));
+      made = await guarded(device.load(opened.ranges, report));
     } catch (error) {
-      throw await blamed(source.failure ?? error, opened);
+      throw await blamed(opened.ranges.failure ?? error, opened);
     }
     if (ended !== undefined) {
       made.free();

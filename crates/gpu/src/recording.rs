@@ -222,6 +222,8 @@ pub(crate) struct Recorder {
     unread: Vec<Unread>,
     next_buffer: u32,
     profile: Option<Profile>,
+    /// Whether buffers are only held against the limits, and nothing is made or written.
+    pub(crate) planning: bool,
 }
 
 /// Bytes that a flush maps: some, to have something to wait for.
@@ -281,6 +283,7 @@ impl Recorder {
             unread: Vec::new(),
             next_buffer: 2,
             profile: None,
+            planning: false,
         }
     }
 
@@ -310,7 +313,11 @@ impl Recorder {
             });
         }
         self.gpu.check()?;
-        let raw = self.raw_buffer(what, bytes, STORAGE);
+        let raw = if self.planning {
+            self.nothing.raw.clone()
+        } else {
+            self.raw_buffer(what, bytes, STORAGE)
+        };
         let id = self.next_buffer;
         self.next_buffer += 1;
         Ok(Buffer { id, raw, offset: 0 })
@@ -339,6 +346,9 @@ impl Recorder {
 
     /// Uploads bytes (a multiple of four of them).
     pub(crate) fn write(&mut self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
+        if self.planning {
+            return;
+        }
         self.counters.write_buffers += 1;
         self.counters.written_bytes += bytes.len() as u64;
         self.gpu.queue.write_buffer(&buffer.raw, offset, bytes);
