@@ -4,7 +4,7 @@ import type { Sha256 } from "../wasm/foretoken.js";
 import { Cache, type Entry, keyOf, lockOf } from "./cache.js";
 import { EngineError } from "./errors.js";
 import { openPartial, type PartialFile } from "./partial.js";
-import { Beginning, refuseHtml } from "./refuse.js";
+import { Incoming, refuseHtml } from "./refuse.js";
 import { Interrupted, retrying } from "./retry.js";
 import { lengthOf, received, request, startsAt, totalOf } from "./sources.js";
 
@@ -94,25 +94,19 @@ async function stream(cache: Cache, key: string, partial: PartialFile, wanted: W
   const { url, headers, sha256 } = wanted;
   const { signal } = doing;
   let entry = await cache.entry(key);
-  let hash = doing.newHash();
-  let beginning = new Beginning(url);
-  /** Bytes that are stored and hashed. */
-  let at = 0;
-  const take = (bytes: Uint8Array) => {
-    beginning.push(bytes);
-    hash.update(bytes);
-    at += bytes.length;
-  };
+  const begin = () => new Incoming(url, doing.newHash());
+  /** What is stored and hashed. */
+  let incoming = begin();
   const restart = async () => {
     await partial.restart();
-    hash.free();
-    hash = doing.newHash();
-    beginning = new Beginning(url);
-    at = 0;
+    incoming.free();
+    incoming = begin();
   };
   const go = async () => {
+    const { length: at } = incoming;
     let response = await request(url, { headers: at > 0 ? { ...headers, Range: `bytes=${at}-` } : headers, signal });
-    if (at > 0 && !continues(response, at, wanted, entry)) {
+    const resumed = at > 0 && continues(response, at, wanted, entry);
+    if (at > 0 && !resumed) {
       if (response.status !== 200) {
         await response.body?.cancel();
         response = await request(url, { headers, signal });
@@ -121,10 +115,10 @@ async function stream(cache: Cache, key: string, partial: PartialFile, wanted: W
     }
     refuseHtml(response, url);
     const length = lengthOf(response);
-    const told = at > 0 ? totalOf(response) ?? entry?.total : response.type === "cors" ? undefined : length;
-    const total = wanted.size ?? told;
+    // What a range told; else what this answer tells, if that is the length of what the page sees.
+    const total = wanted.size ?? (resumed ? totalOf(response) ?? entry?.total : response.type === "cors" ? undefined : length);
     const shown = total ?? length ?? 0;
-    await refuseFull(shown - at, url);
+    await refuseFull(shown - incoming.length, url);
     const etag = response.headers.get("ETag");
     entry = { url, name: wanted.name };
     if (total !== undefined) entry.total = total;
@@ -137,32 +131,29 @@ async function stream(cache: Cache, key: string, partial: PartialFile, wanted: W
       if (done) break;
       // Stored first: what is hashed can be gone on from.
       await partial.append(value);
-      take(value);
-      doing.onProgress("download", at, shown);
+      incoming.push(value);
+      doing.onProgress("download", incoming.length, shown);
     }
-    if (total !== undefined && at < total) throw new Interrupted(`${url}: the connection ended after ${at} of ${total} bytes; loading again resumes there`);
-    if (total !== undefined && at > total) {
-      throw new EngineError("integrity", `${url}: ${at} bytes came where ${total} were announced; nothing was kept`);
-    }
+    const came = incoming.length;
+    if (total === undefined || came === total) return;
+    if (came < total) throw new Interrupted(`${url}: the connection ended after ${came} of ${total} bytes; loading again resumes there`);
+    throw new EngineError("integrity", `${url}: ${came} bytes came where ${total} were announced; nothing was kept`);
   };
   try {
-    if (partial.stored > 0 && sha256 === undefined && entry?.total === undefined && entry?.etag === undefined) await restart();
+    const { stored } = partial;
+    if (stored > 0 && !(sha256 ?? entry?.etag ?? entry?.total)) await partial.restart();
     else {
-      while (at < partial.stored) {
-        take(partial.read(at, Math.min(partial.stored - at, 4 << 20)));
-        doing.onProgress("verify", at, partial.stored);
+      for (let at = 0; at < stored; at = incoming.length) {
+        incoming.push(partial.read(at, Math.min(stored - at, 4 << 20)));
+        doing.onProgress("verify", incoming.length, stored);
         signal.throwIfAborted();
       }
     }
-    await retrying(signal, go, () => at);
-    beginning.end();
-    const found = hash.hex();
-    if (sha256 !== undefined && found !== sha256) {
-      throw new EngineError("integrity", `${url}: its SHA-256 is ${found}, not ${sha256}; nothing was kept`);
-    }
+    await retrying(signal, go, () => incoming.length);
+    incoming.end(sha256);
     if (sha256 !== undefined) await cache.writeEntry(key, { ...entry!, sha256 });
   } finally {
-    hash.free();
+    incoming.free();
   }
 }
 
@@ -179,25 +170,27 @@ function continues(response: Response, at: number, wanted: Wanted, before: Entry
 
 /** Fails where the browser has no room for `needed` bytes more. */
 export async function refuseFull(needed: number, what: string): Promise<void> {
-  const { quota, usage } = await navigator.storage.estimate();
-  if (quota !== undefined && usage !== undefined && needed > quota - usage) throw full(what, needed, quota - usage);
+  const left = await room();
+  if (needed > left) throw full(what, needed, left);
 }
 
-function full(what: string, needed: number | string, room: number | string, cause?: unknown): EngineError {
-  const message = `${what}: ${needed} bytes are needed and the browser has room for ${room}: free space, or pass cache: "none"`;
+/** Bytes that the browser would still store; NaN where it does not tell. */
+async function room(): Promise<number> {
+  const { quota = NaN, usage = NaN } = await navigator.storage.estimate();
+  return quota - usage;
+}
+
+function full(what: string, needed: number | undefined, left: number, cause?: unknown): EngineError {
+  const message = `${what}: ${needed ?? "more"} bytes are needed and the browser has room for ${left}: free space, or pass cache: "none"`;
   return new EngineError("quota_exceeded", message, { cause });
 }
 
 /** What the browser's storage throws, as an EngineError. */
-async function asOurs(error: unknown, wanted: Wanted, signal: AbortSignal): Promise<unknown> {
+async function asOurs(error: unknown, { url, size }: Wanted, signal: AbortSignal): Promise<unknown> {
   if (error instanceof EngineError) return error;
   if (signal.aborted) return signal.reason;
   if (!(error instanceof DOMException)) return error;
-  const { url, size } = wanted;
-  if (error.name === "QuotaExceededError") {
-    const { quota = NaN, usage = NaN } = await navigator.storage.estimate();
-    return full(url, size ?? "more", `${quota - usage}`, error);
-  }
+  if (error.name === "QuotaExceededError") return full(url, size, await room(), error);
   return new EngineError("internal", `${url}: the browser cannot store it (${error.message}): clear its storage, or pass cache: "none"`, { cause: error });
 }
 

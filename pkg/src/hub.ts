@@ -6,12 +6,11 @@ const FILE = /^(https:\/\/huggingface\.co)\/([^/]+\/[^/]+)\/resolve\/([^/]+)\/(.
 /** The listing is asked for a moment only: a file loads without its hash too. */
 const LISTING_MS = 10_000;
 
-/** The files, with the SHA-256 that the hub lists for those of one repository that have none. Whatever fails leaves them as they are. */
-export async function withHubHashes(files: Wanted[], signal: AbortSignal): Promise<Wanted[]> {
+/** Gives files of one repository that have no SHA-256 the one that the hub lists. Whatever fails leaves them as they are. */
+export async function findHubHashes(files: Wanted[], signal: AbortSignal): Promise<void> {
   const parsed = files.map(({ url }) => FILE.exec(url.replace(/[?#].*/, "")));
   const [, hub, repository, revision] = parsed[0] ?? [];
-  if (hub === undefined || files.every(({ sha256 }) => sha256 !== undefined)) return files;
-  const found = new Map<string, string>();
+  if (!hub || files[0]!.sha256) return;
   try {
     const paths = parsed.map((file) => decodeURIComponent(file![4]!));
     const response = await fetch(`${hub}/api/models/${repository}/paths-info/${revision}`, {
@@ -21,11 +20,10 @@ export async function withHubHashes(files: Wanted[], signal: AbortSignal): Promi
       signal: AbortSignal.any([signal, AbortSignal.timeout(LISTING_MS)]),
     });
     for (const { path, lfs } of (await response.json()) as { path: string; lfs?: { oid: string } }[]) {
-      if (/^[0-9a-f]{64}$/.test(lfs?.oid ?? "")) found.set(path, lfs!.oid);
+      const file = files[paths.indexOf(path)];
+      if (file && /^[0-9a-f]{64}$/.test(lfs?.oid ?? "")) file.sha256 = lfs!.oid;
     }
-    return files.map((file, i) => ({ ...file, sha256: file.sha256 ?? found.get(paths[i]!) }));
   } catch {
     signal.throwIfAborted();
-    return files;
   }
 }

@@ -110,8 +110,8 @@ export function toConfig(options: EngineOptions): LoadConfig {
   const { cache = "opfs" } = options;
   if (cache !== "opfs" && cache !== "none") throw refused("cache", 'must be "opfs" or "none"');
   const files = toFiles(options.model);
-  const name = (options.model as RemoteModel).name;
-  const modelName = typeof name === "string" && files[0]!.kind === "url" ? name : files[0]!.name.replace(PART, "");
+  const [{ kind, name }] = files as [FileConfig];
+  const modelName = (kind === "url" && (options.model as RemoteModel).name) || name.replace(PART, "");
   return {
     name: modelName,
     files,
@@ -136,7 +136,7 @@ const MOST_PARTS = 1024;
 
 function toFiles(model: ModelSource): FileConfig[] {
   if (Array.isArray(model) && model.length > 0) {
-    return model.flatMap(toFiles).sort((a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)));
+    return model.flatMap(toFiles).sort((a, b) => a.name.localeCompare(b.name, "en"));
   }
   if (typeof Blob !== "undefined" && model instanceof Blob) {
     return [{ kind: "blob", blob: model, name: stem(model instanceof File ? model.name : "model") }];
@@ -145,27 +145,25 @@ function toFiles(model: ModelSource): FileConfig[] {
     return [{ kind: "handle", handle: model, name: stem(model.name) }];
   }
   const remote: RemoteModel = typeof model === "string" || model instanceof URL ? { url: model } : (model as RemoteModel);
-  if (remote == null || typeof remote !== "object" || remote.url == null) {
+  if (remote?.url == null) {
     throw refused("model", "must be a URL, { url }, a File, a Blob, a FileSystemFileHandle, or all files of a split model");
   }
   const url = new URL(absolute(remote.url, "model"));
   const { pathname } = url;
-  const [suffix = "", number = "1", count = "1"] = PART.exec(pathname.replace(/\.gguf$/, "")) ?? [];
-  if (Number(number) !== 1 || Number(count) > MOST_PARTS) {
+  const [, number, count] = PART.exec(pathname.replace(/\.gguf$/, "")) ?? [];
+  const parts = Number(count ?? 1);
+  if (Number(number ?? 1) !== 1 || parts > MOST_PARTS) {
     throw refused("model", `is part ${number} of ${count}: give the URL of the first, of ${MOST_PARTS} at most`);
   }
-  const hashes = remote.sha256 === undefined ? [] : [remote.sha256].flat();
-  const files: FileConfig[] = [];
-  for (let part = 1; part <= Number(count); part++) {
-    if (suffix !== "") url.pathname = pathname.replace(/\d{5}(-of-\d{5}\.gguf)$/, `${String(part).padStart(5, "0")}$1`);
-    const sha256 = hashes[part - 1]?.toLowerCase();
-    if (hashes.length > 0 && (hashes.length !== Number(count) || !/^[0-9a-f]{64}$/.test(sha256!))) {
-      throw refused("model.sha256", `must be 64 hexadecimal digits, for each of ${Number(count)} files`);
-    }
-    const name = (suffix === "" ? remote.name : undefined) ?? stem(decoded(url.pathname));
-    files.push({ kind: "url", url: url.href, name, sha256, headers: { ...remote.headers } });
+  const hashes = [remote.sha256 ?? []].flat();
+  if ((hashes.length > 0 && hashes.length !== parts) || !hashes.every((hash) => /^[0-9a-f]{64}$/i.test(hash))) {
+    throw refused("model.sha256", `must be 64 hexadecimal digits, for each of ${parts} files`);
   }
-  return files;
+  return Array.from({ length: parts }, (_, part) => {
+    if (count) url.pathname = pathname.replace(/\d{5}(-of-\d{5}\.gguf)$/, `${String(part + 1).padStart(5, "0")}$1`);
+    const name = (!count && remote.name) || stem(decoded(url.pathname));
+    return { kind: "url", url: url.href, name, sha256: hashes[part]?.toLowerCase(), headers: { ...remote.headers } };
+  });
 }
 
 /** The last part of a path, without `.gguf`. */

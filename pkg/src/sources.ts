@@ -100,8 +100,8 @@ export class HttpRanges implements RangeFile {
   }
 
   private refused({ status, headers }: Response, range: string): EngineError {
-    const said = headers.get("Content-Range") ?? "no range";
-    return new EngineError("integrity", `${this.url}: asked for ${range} the server gave ${said} of ${headers.get("ETag")} with status ${status}: it serves wrong ranges, or the file changed`);
+    const said = headers.get("Content-Range");
+    return new EngineError("integrity", `${this.url}: for ${range} came ${said} with status ${status}: wrong ranges, or the file changed`);
   }
 }
 
