@@ -22,8 +22,8 @@ export interface Entry {
   url: string;
   name: string;
   /** Of the whole file, where the server told. */
-  total?: number;
-  etag?: string;
+  total?: number | undefined;
+  etag?: string | undefined;
   /** Checked, not only hoped for. */
   sha256?: string;
 }

@@ -38,17 +38,13 @@ export async function cached(cache: Cache, wanted: Wanted, doing: Downloading): 
   const file = await cache.file(key);
   if (file === undefined) return undefined;
   const entry = await cache.entry(key);
-  if (wanted.sha256 === undefined) return { file, verified: entry?.sha256 !== undefined };
-  if (entry?.sha256 === undefined) {
-    const sha256 = await hashOf(file, doing);
-    if (sha256 === wanted.sha256) {
-      // It saves the next load from hashing; this one does without.
-      await cache.writeEntry(key, { url: wanted.url, name: wanted.name, ...entry, sha256 }).catch(() => {});
-      return { file, verified: true };
-    }
-  } else if (entry.sha256 === wanted.sha256) {
-    return { file, verified: true };
+  let known = entry?.sha256;
+  if (wanted.sha256 && !known) {
+    known = await hashOf(file, doing);
+    // It saves the next load from hashing; this one does without.
+    if (known === wanted.sha256) await cache.writeEntry(key, { url: wanted.url, name: wanted.name, ...entry, sha256: known }).catch(() => {});
   }
+  if (!wanted.sha256 || known === wanted.sha256) return { file, verified: known !== undefined };
   await cache.remove(key);
   return undefined;
 }
@@ -66,14 +62,12 @@ export async function download(cache: Cache, wanted: Wanted, doing: Downloading)
       await fill(cache, key, wanted, doing);
       await cache.commit(key);
     } catch (thrown) {
-      const error = await asOurs(thrown, wanted, doing.signal);
+      const error = doing.signal.aborted ? doing.signal.reason : await asOurs(thrown, wanted, () => cache.partialSize(key));
       const keep = error instanceof EngineError ? error.code === "network" : doing.signal.aborted;
       if (!keep) await cache.remove(key);
       throw error;
     }
-    const file = await cache.file(key);
-    if (file === undefined) throw new EngineError("internal", `${wanted.url}: the cached file is gone`);
-    return { file, verified: wanted.sha256 !== undefined };
+    return { file: (await cache.file(key))!, verified: wanted.sha256 !== undefined };
   });
 }
 
@@ -119,10 +113,7 @@ async function stream(cache: Cache, key: string, partial: PartialFile, wanted: W
     const total = wanted.size ?? (resumed ? totalOf(response) ?? entry?.total : response.type === "cors" ? undefined : length);
     const shown = total ?? length ?? 0;
     await refuseFull(shown - incoming.length, url);
-    const etag = response.headers.get("ETag");
-    entry = { url, name: wanted.name };
-    if (total !== undefined) entry.total = total;
-    if (etag !== null) entry.etag = etag;
+    entry = { url, name: wanted.name, total, etag: response.headers.get("ETag") ?? undefined };
     await cache.writeEntry(key, entry);
 
     const reader = response.body!.getReader();
@@ -136,8 +127,8 @@ async function stream(cache: Cache, key: string, partial: PartialFile, wanted: W
     }
     const came = incoming.length;
     if (total === undefined || came === total) return;
-    if (came < total) throw new Interrupted(`${url}: the connection ended after ${came} of ${total} bytes; loading again resumes there`);
-    throw new EngineError("integrity", `${url}: ${came} bytes came where ${total} were announced; nothing was kept`);
+    if (came < total) throw new Interrupted(`${url}: the connection ended after ${came} of ${total} bytes; load again to go on`);
+    throw new EngineError("integrity", `${url}: ${came} bytes came of ${total}; nothing was kept`);
   };
   try {
     const { stored } = partial;
@@ -163,34 +154,27 @@ function continues(response: Response, at: number, wanted: Wanted, before: Entry
   if (wanted.sha256 !== undefined) return true;
   const etag = response.headers.get("ETag");
   // A weak one does not speak of bytes.
-  if (etag !== null && before?.etag !== undefined) return etag === before.etag && !etag.startsWith("W/");
+  if (etag && before?.etag) return etag === before.etag && !etag.startsWith("W/");
   const total = totalOf(response);
-  return total !== undefined && total === before?.total;
+  return total ? total === before?.total : false;
 }
 
-/** Fails where the browser has no room for `needed` bytes more. */
+/** Fails where the browser has no room for `needed` bytes more, as far as it tells. */
 export async function refuseFull(needed: number, what: string): Promise<void> {
-  const left = await room();
-  if (needed > left) throw full(what, needed, left);
-}
-
-/** Bytes that the browser would still store; NaN where it does not tell. */
-async function room(): Promise<number> {
   const { quota = NaN, usage = NaN } = await navigator.storage.estimate();
-  return quota - usage;
+  if (needed > quota - usage) throw full(what, needed, quota - usage);
 }
 
-function full(what: string, needed: number | undefined, left: number, cause?: unknown): EngineError {
-  const message = `${what}: ${needed ?? "more"} bytes are needed and the browser has room for ${left}: free space, or pass cache: "none"`;
+function full(what: string, needed: number | undefined, room: number, cause?: unknown): EngineError {
+  const message = `${what}: ${needed ?? "more"} bytes are needed and the browser has room for ${room}: free space, or pass cache: "none"`;
   return new EngineError("quota_exceeded", message, { cause });
 }
 
 /** What the browser's storage throws, as an EngineError. */
-async function asOurs(error: unknown, { url, size }: Wanted, signal: AbortSignal): Promise<unknown> {
-  if (error instanceof EngineError) return error;
-  if (signal.aborted) return signal.reason;
+async function asOurs(error: unknown, { url, size }: Wanted, stored: () => Promise<number>): Promise<unknown> {
   if (!(error instanceof DOMException)) return error;
-  if (error.name === "QuotaExceededError") return full(url, size, await room(), error);
+  // Browsers do not always tell their quota: what there is room for is what was stored.
+  if (error.name === "QuotaExceededError") return full(url, size, await stored(), error);
   return new EngineError("internal", `${url}: the browser cannot store it (${error.message}): clear its storage, or pass cache: "none"`, { cause: error });
 }
 

@@ -138,7 +138,7 @@ function toFiles(model: ModelSource): FileConfig[] {
   if (Array.isArray(model) && model.length > 0) {
     return model.flatMap(toFiles).sort((a, b) => a.name.localeCompare(b.name, "en"));
   }
-  if (typeof Blob !== "undefined" && model instanceof Blob) {
+  if (model instanceof Blob) {
     return [{ kind: "blob", blob: model, name: stem(model instanceof File ? model.name : "model") }];
   }
   if (typeof FileSystemFileHandle !== "undefined" && model instanceof FileSystemFileHandle) {
@@ -146,18 +146,18 @@ function toFiles(model: ModelSource): FileConfig[] {
   }
   const remote: RemoteModel = typeof model === "string" || model instanceof URL ? { url: model } : (model as RemoteModel);
   if (remote?.url == null) {
-    throw refused("model", "must be a URL, { url }, a File, a Blob, a FileSystemFileHandle, or all files of a split model");
+    throw refused("model", "must be a URL, { url }, a File, Blob or FileSystemFileHandle, or an array of a split model's");
   }
   const url = new URL(absolute(remote.url, "model"));
   const { pathname } = url;
   const [, number, count] = PART.exec(pathname.replace(/\.gguf$/, "")) ?? [];
   const parts = Number(count ?? 1);
   if (Number(number ?? 1) !== 1 || parts > MOST_PARTS) {
-    throw refused("model", `is part ${number} of ${count}: give the URL of the first, of ${MOST_PARTS} at most`);
+    throw refused("model", `is part ${number} of ${count}: give the first, of at most ${MOST_PARTS}`);
   }
   const hashes = [remote.sha256 ?? []].flat();
   if ((hashes.length > 0 && hashes.length !== parts) || !hashes.every((hash) => /^[0-9a-f]{64}$/i.test(hash))) {
-    throw refused("model.sha256", `must be 64 hexadecimal digits, for each of ${parts} files`);
+    throw refused("model.sha256", `must be 64 hexadecimal digits, ${parts} times`);
   }
   return Array.from({ length: parts }, (_, part) => {
     if (count) url.pathname = pathname.replace(/\d{5}(-of-\d{5}\.gguf)$/, `${String(part + 1).padStart(5, "0")}$1`);

@@ -81,12 +81,20 @@ async function answers(options) {
 async function fetched(options) {
   const controller = new AbortController();
   const loading = createEngine({
-    worker: false, ...options, signal: controller.signal, onProgress: ({ phase }) => phase === "upload" && controller.abort(),
+    worker: false, ...options, signal: controller.signal,
+    onProgress(progress) {
+      options.onProgress?.(progress);
+      if (progress.phase === "upload") controller.abort();
+    },
   });
   const error = await failure(loading, "aborted");
   if (error.name !== "AbortError") throw error;
   return listCached();
 }
+
+/** What TINY answers, loaded as one file. */
+let whole;
+const expected = () => (whole ??= answers({ model: new Blob([tiny]) }).then(({ tokens }) => tokens));
 
 /** The files of the store, by their ends. */
 async function kept() {
@@ -111,33 +119,23 @@ const splitFiles = (of) => Object.fromEntries(parts.map((bytes, i) => [partUrl(i
 const asFiles = () => parts.map((bytes, i) => new File([bytes], partUrl(i + 1).slice("/played/".length)));
 
 export const cases = {
-  "a split model loads as the one it was, from its first address": async () => {
-    const { tokens } = await answers({ model: "/data/tiny.gguf", cache: "none" });
-    await played(splitFiles(), [], async (asked) => {
-      for (const options of [{}, {}, { cache: "none" }]) {
-        const seen = new Set();
-        const found = await answers({
-          model: partUrl(1), onProgress: ({ phase, file, loaded, total }) => phase === "download" && loaded === total && seen.add(file), ...options,
-        });
-        equal([found.tokens, found.info.model], [tokens, "m"], "answer and name");
-        if (options.cache === "none") continue;
-        // Fetched in the first of them only.
-        const names = [1, 2, 3].map((part) => partUrl(part).slice("/played/".length, -".gguf".length));
-        equal([...seen], asked.length === 6 ? names : [], "downloads");
-        asked.length = 6;
-        const cached = await listCached();
-        equal(cached.map(({ name, complete }) => [name, complete]).sort(), names.map((name) => [name, true]), "cached");
-      }
-    });
-  },
+  "a split model loads as the one it was, from its first address": () => played(splitFiles(), [], async (asked) => {
+    const [seen, names] = [new Set(), [1, 2, 3].map((part) => partUrl(part).slice("/played/".length, -".gguf".length))];
+    const onProgress = ({ phase, file, loaded, total }) => phase === "download" && loaded === total && seen.add(file);
+    const stored = await fetched({ model: partUrl(1), onProgress });
+    equal(stored.map(({ name, complete }) => [name, complete]).sort(), names.map((name) => [name, true]), "stored");
+    equal([[...seen], asked], [names, [...Array(3).fill(HEADER), ...Array(3).fill("all")]], "downloads and requests");
+    asked.length = 0;
+    await fetched({ model: partUrl(1) });
+    equal(asked, [], "requests of a second load");
+    const found = await answers({ model: partUrl(1), cache: "none" });
+    equal([found.tokens, found.info.model], [await expected(), "m"], "answer and name");
+  }),
 
   "the files of a split model load in any order": async () => {
-    const { tokens } = await answers({ model: "/data/tiny.gguf", cache: "none" });
     const [first, second, third] = asFiles();
-    for (const files of [[first, second, third], [third, first, second], parts.map((bytes) => new Blob([bytes]))]) {
-      const found = await answers({ model: files });
-      equal(found.tokens, tokens, "answer");
-    }
+    equal((await answers({ model: [third, first, second] })).tokens, await expected(), "answer");
+    for (const files of [[first, second, third], parts.map((bytes) => new Blob([bytes]))]) await fetched({ model: files });
     for (const [files, words] of [
       [first, ["split.count", "is 3", "one file was given"]],
       [[first, second], ["split.count", "is 3", "2 files were given"]],
@@ -156,8 +154,8 @@ export const cases = {
     const files = splitFiles();
     const hashes = await Promise.all(parts.map(sha256Of));
     await played(files, [], async () => {
-      const verified = await answers({ model: { url: partUrl(1), sha256: hashes, name: "mine" } });
-      equal([verified.info.integrity, verified.info.model], ["verified", "mine"], "info");
+      const verified = await fetched({ model: { url: partUrl(1), sha256: hashes } });
+      equal(verified.map(({ sha256 }) => sha256).sort(), [...hashes].sort(), "hashes of what is stored");
       await clearCache();
       const wrong = await failure(fetched({ model: { url: partUrl(1), sha256: [hashes[0], hashes[0], hashes[2]] } }), "a wrong hash");
       equal([wrong.code, wrong.message.includes(partUrl(2))], ["integrity", true], wrong.message);
@@ -244,7 +242,7 @@ export const cases = {
         if (response.status === 503) controller.abort(new Error("mine"));
         return response;
       };
-      equal((await failure(fetched({ model: URL_OF_TINY, signal: controller.signal }), "aborted")).message, "mine", "reason");
+      equal((await failure(createEngine({ model: URL_OF_TINY, worker: false, signal: controller.signal }), "aborted")).message, "mine", "reason");
       equal(asked, [HEADER, "all"], "requests");
     }),
 
@@ -309,7 +307,7 @@ export const cases = {
         return answer(large, Number(from), Math.min(Number(to), large.length - 1), { headers: asked++ > 0 ? headers : {} });
       };
       await played({ [URL_OF_TINY]: file }, [], async () => {
-        const error = await failure(fetched({ model: URL_OF_TINY, cache: "none" }), "a changed file");
+        const error = await failure(answers({ model: URL_OF_TINY, cache: "none" }), "a changed file");
         equal(error.code, "integrity", `code of: ${error.message}`);
       });
     }

@@ -34,7 +34,7 @@ try {
   });
   page.on("pageerror", (error) => console.log(`    ${error}`));
   await page.goto(`${server.origin}/pkg/test/page.html?cdn=${encodeURIComponent(cdn.origin)}`);
-  await page.waitForFunction("window.cases");
+  while (!(await page.evaluate("window.cases !== undefined"))) await new Promise((resolve) => setTimeout(resolve, 50));
   const names = await page.evaluate("Object.keys(window.cases)");
   const isWanted = (name) => wanted.length === 0 || wanted.some((part) => name.includes(part));
   for (const name of names.filter(isWanted)) await report(name, runCase(page, name));

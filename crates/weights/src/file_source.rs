@@ -43,16 +43,26 @@ impl FileSource {
             };
             if u64::from(split.count) > limits::PARTS {
                 let most = limits::PARTS;
-                return refused(format!("its name says {} parts; {most} are read", split.count));
+                return refused(format!(
+                    "its name says {} parts; {most} are read",
+                    split.count
+                ));
             }
             if split.number != 1 {
                 let PartName { number, count, .. } = split;
                 let first = split.of(1);
-                return refused(format!("is part {number} of {count}; give the first, {first}"));
+                return refused(format!(
+                    "is part {number} of {count}; give the first, {first}"
+                ));
             }
             for number in 2..=split.count {
-                let start = parts.last().map_or(0, |part| part.start.saturating_add(part.len));
-                parts.push(PartFile::open(&path.with_file_name(split.of(number)), start)?);
+                let start = parts
+                    .last()
+                    .map_or(0, |part| part.start.saturating_add(part.len));
+                parts.push(PartFile::open(
+                    &path.with_file_name(split.of(number)),
+                    start,
+                )?);
             }
         }
         Ok(Self {
@@ -208,7 +218,8 @@ mod tests {
         let message = |path: &Path| FileSource::open(path).unwrap_err().to_string();
         let later = message(&part(2));
         assert!(
-            later.contains("part 2 of 3") && later.contains("give the first, m-00001-of-00003.gguf"),
+            later.contains("part 2 of 3")
+                && later.contains("give the first, m-00001-of-00003.gguf"),
             "{later}"
         );
         std::fs::remove_file(part(3)).unwrap();

@@ -105,7 +105,11 @@ impl<S: ?Sized> Part<'_, S> {
     }
 
     /// Holds the number of tensors it says all parts have against what they have.
-    pub(crate) fn check_tensors(&self, metadata: &Metadata, found: u32) -> Result<(), WeightsError> {
+    pub(crate) fn check_tensors(
+        &self,
+        metadata: &Metadata,
+        found: u32,
+    ) -> Result<(), WeightsError> {
         if self.count == 1 {
             return Ok(());
         }

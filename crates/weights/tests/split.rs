@@ -62,7 +62,10 @@ fn parts_read_as_the_whole_they_were() {
         let parts = split(&model(), tensors);
         let source = Parts::new(&parts);
         let gguf = pollster::block_on(Gguf::read(&source)).unwrap();
-        assert_eq!(gguf.metadata.str("general.architecture").unwrap(), Some("llama"));
+        assert_eq!(
+            gguf.metadata.str("general.architecture").unwrap(),
+            Some("llama")
+        );
         assert_eq!(gguf.tensors.len(), 7);
         for tensor in &expected.tensors {
             let found = gguf.required_tensor(&tensor.name).unwrap();
@@ -96,8 +99,9 @@ fn what_is_not_the_parts_of_one_model_is_refused_by_key_and_value() {
         parts
     };
     let plain = Forge::new().tensor_f32("t", &[1], &[0.0]).build().bytes;
+    type Case<'a> = (&'a str, Vec<Vec<u8>>, &'a [&'a str]);
     #[rustfmt::skip]
-    let cases: Vec<(&str, Vec<Vec<u8>>, &[&str])> = vec![
+    let cases: Vec<Case> = vec![
         ("the first alone", pick(&[0]), &["`split.count` is 3", "one file was given"]),
         ("a later one alone", pick(&[2]), &["`split.count` is 3", "one file was given"]),
         ("one is missing", pick(&[0, 1]), &["`split.count` is 3", "2 files were given"]),
@@ -120,7 +124,10 @@ fn what_is_not_the_parts_of_one_model_is_refused_by_key_and_value() {
             Err(error) => error.to_string(),
         };
         for word in words {
-            assert!(message.contains(word), "{name}: `{word}` is not in: {message}");
+            assert!(
+                message.contains(word),
+                "{name}: `{word}` is not in: {message}"
+            );
         }
         assert!(!message.contains('\n'), "{name}: {message}");
     }
@@ -152,7 +159,10 @@ fn a_tensor_must_lie_in_its_own_part() {
 fn more_parts_than_are_read_are_refused() {
     let parts = vec![Vec::new(); 1025];
     let message = read(&parts).unwrap_err().to_string();
-    assert!(message.contains("1025") && message.contains("1024"), "{message}");
+    assert!(
+        message.contains("1025") && message.contains("1024"),
+        "{message}"
+    );
 }
 
 #[test]
