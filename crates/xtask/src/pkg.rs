@@ -11,13 +11,16 @@ use crate::wasm::Toolchain;
 use crate::workspace::Workspace;
 use crate::{browser, demo, model, serve, web};
 
-/// Builds the package and the page and runs the scripts of `pkg/test`.
-pub fn run(workspace: &Workspace, toolchain: &Toolchain) -> Result<Counts> {
+/// Builds the package and the page and runs the scripts of `pkg/test`, the long tests too if `all`.
+pub fn run(workspace: &Workspace, toolchain: &Toolchain, all: bool) -> Result<Counts> {
     web::build(workspace, toolchain)?;
     web::check_types(workspace, "test")?;
     let chromium = browser::chromium().context("Chromium is not on PATH")?;
     let model = model::fetch(model::DEFAULT)?;
     let mut package = script(workspace, "test/run.mjs", &chromium);
+    if all {
+        package.env("FORETOKEN_LONG_TESTS", workspace.target.join("forged"));
+    }
     let mut counts =
         Counts::of_command(package.arg(model.parent().context("a model without a folder")?))?;
 

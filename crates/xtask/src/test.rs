@@ -75,7 +75,7 @@ const SUITES: &[Suite] = &[
         name: "pkg",
         proves: "the npm package and the demo page load, answer, stream, abort, cache and recover",
         budget_minutes: 15,
-        run: |context| pkg::run(context.workspace, context.toolchain()?),
+        run: |context| pkg::run(context.workspace, context.toolchain()?, context.all),
     },
 ];
 
