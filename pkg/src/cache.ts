@@ -22,8 +22,8 @@ export interface Entry {
   url: string;
   name: string;
   /** Of the whole file, where the server told. */
-  total?: number;
-  etag?: string;
+  total?: number | undefined;
+  etag?: string | undefined;
   /** Checked, not only hoped for. */
   sha256?: string;
 }
@@ -75,10 +75,22 @@ export class Cache {
     return this.folder.getFileHandle(`${key}.partial`, { create: true });
   }
 
+  /** Bytes of a file that were downloaded before. */
+  async partialSize(key: string): Promise<number> {
+    return this.folder.getFileHandle(`${key}.partial`).then(async (handle) => (await handle.getFile()).size, () => 0);
+  }
+
   /** Makes what was downloaded the whole file. Nobody may have it open. */
   async commit(key: string): Promise<void> {
     const handle = await this.partial(key);
     await (handle as unknown as Movable).move(`${key}.gguf`);
+  }
+
+  /** Removes a file that nobody downloads. */
+  async discard(key: string): Promise<void> {
+    await navigator.locks.request(lockOf(key), { ifAvailable: true }, async (lock) => {
+      if (lock !== null) await this.remove(key);
+    });
   }
 
   async remove(key: string): Promise<void> {
@@ -110,13 +122,19 @@ export async function keyOf(url: string): Promise<string> {
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** The lock that whoever downloads a file holds meanwhile. */
+export const lockOf = (key: string) => `foretoken:${key}`;
+
 /** The model files that are stored for this origin, whole and partial. */
 export async function listCached(): Promise<CachedModel[]> {
   const cache = await Cache.open();
   return cache === undefined ? [] : (await cache.list()).map(([, model]) => model);
 }
 
-/** Removes the file of an address, or all files. An engine that has loaded one keeps running. */
+/**
+ * Removes the file of an address, or all files; of a split model, each part has its own. An engine that has loaded one keeps running,
+ * and what is being downloaded at the moment, by whatever tab, stays.
+ */
 export async function clearCache(url?: string | URL): Promise<void> {
   const cache = await Cache.open();
   if (cache === undefined) return;
@@ -124,5 +142,5 @@ export async function clearCache(url?: string | URL): Promise<void> {
   const keys = url === undefined
     ? (await cache.list()).map(([key]) => key)
     : [await keyOf(new URL(url, base).href)];
-  for (const key of keys) await cache.remove(key);
+  for (const key of keys) await cache.discard(key);
 }

@@ -1,11 +1,12 @@
 /** Fetching a model file into the cache: resumed where it was cut, hashed as it streams, whole or not there. */
 
 import type { Sha256 } from "../wasm/foretoken.js";
-import { Cache, type Entry, keyOf } from "./cache.js";
+import { Cache, type Entry, keyOf, lockOf } from "./cache.js";
 import { EngineError } from "./errors.js";
 import { openPartial, type PartialFile } from "./partial.js";
-import { Beginning, refuseHtml } from "./refuse.js";
-import { lengthOf, received, request, totalOf } from "./sources.js";
+import { Incoming, refuseHtml } from "./refuse.js";
+import { Interrupted, retrying } from "./retry.js";
+import { lengthOf, received, request, startsAt, totalOf } from "./sources.js";
 
 /** What to fetch. */
 export interface Wanted {
@@ -14,6 +15,8 @@ export interface Wanted {
   /** The SHA-256 it must have, where that is known. */
   sha256: string | undefined;
   headers: Record<string, string>;
+  /** Its bytes, where a range of it told. */
+  size?: number | undefined;
 }
 
 /** Who wants to know, who may end it, and who hashes. */
@@ -29,28 +32,19 @@ export interface Downloaded {
   verified: boolean;
 }
 
-/** Removes the file from the cache. */
-export async function discard(cache: Cache, { url }: Wanted): Promise<void> {
-  await cache.remove(await keyOf(url));
-}
-
 /** The file from the cache, if it is there and is the one that is wanted. */
 export async function cached(cache: Cache, wanted: Wanted, doing: Downloading): Promise<Downloaded | undefined> {
   const key = await keyOf(wanted.url);
   const file = await cache.file(key);
   if (file === undefined) return undefined;
   const entry = await cache.entry(key);
-  if (wanted.sha256 === undefined) return { file, verified: entry?.sha256 !== undefined };
-  if (entry?.sha256 === undefined) {
-    const sha256 = await hashOf(file, doing);
-    if (sha256 === wanted.sha256) {
-      // It saves the next load from hashing; this one does without.
-      await cache.writeEntry(key, { url: wanted.url, name: wanted.name, ...entry, sha256 }).catch(() => {});
-      return { file, verified: true };
-    }
-  } else if (entry.sha256 === wanted.sha256) {
-    return { file, verified: true };
+  let known = entry?.sha256;
+  if (wanted.sha256 && !known) {
+    known = await hashOf(file, doing);
+    // It saves the next load from hashing; this one does without.
+    if (known === wanted.sha256) await cache.writeEntry(key, { url: wanted.url, name: wanted.name, ...entry, sha256: known }).catch(() => {});
   }
+  if (!wanted.sha256 || known === wanted.sha256) return { file, verified: known !== undefined };
   await cache.remove(key);
   return undefined;
 }
@@ -61,21 +55,19 @@ export async function cached(cache: Cache, wanted: Wanted, doing: Downloading): 
  */
 export async function download(cache: Cache, wanted: Wanted, doing: Downloading): Promise<Downloaded> {
   const key = await keyOf(wanted.url);
-  return navigator.locks.request(`foretoken:${key}`, { signal: doing.signal }, async () => {
+  return navigator.locks.request(lockOf(key), { signal: doing.signal }, async () => {
     const found = await cached(cache, wanted, doing);
     if (found !== undefined) return found;
     try {
       await fill(cache, key, wanted, doing);
       await cache.commit(key);
     } catch (thrown) {
-      const error = asOurs(thrown, wanted, doing.signal);
+      const error = doing.signal.aborted ? doing.signal.reason : await asOurs(thrown, wanted, () => cache.partialSize(key));
       const keep = error instanceof EngineError ? error.code === "network" : doing.signal.aborted;
       if (!keep) await cache.remove(key);
       throw error;
     }
-    const file = await cache.file(key);
-    if (file === undefined) throw new EngineError("internal", `${wanted.url}: the cached file is gone`);
-    return { file, verified: wanted.sha256 !== undefined };
+    return { file: (await cache.file(key))!, verified: wanted.sha256 !== undefined };
   });
 }
 
@@ -91,97 +83,99 @@ async function fill(cache: Cache, key: string, wanted: Wanted, doing: Downloadin
   await partial.close();
 }
 
-/** Fetches, hashes and stores what is missing; throws unless the file is whole and right. */
+/** Fetches, hashes and stores what is missing, in several goes where the connection is cut; throws unless the file is whole and right. */
 async function stream(cache: Cache, key: string, partial: PartialFile, wanted: Wanted, doing: Downloading): Promise<void> {
-  const { url, headers } = wanted;
+  const { url, headers, sha256 } = wanted;
   const { signal } = doing;
-  let at = partial.stored;
-  const before = await cache.entry(key);
-  let response = await request(url, { headers: at > 0 ? { ...headers, Range: `bytes=${at}-` } : headers, signal });
-  if (at > 0 && !continues(response, at, wanted, before)) {
-    if (response.status !== 200) {
-      await response.body?.cancel();
-      response = await request(url, { headers, signal });
-    }
-    at = 0;
+  let entry = await cache.entry(key);
+  const begin = () => new Incoming(url, doing.newHash());
+  /** What is stored and hashed. */
+  let incoming = begin();
+  const restart = async () => {
     await partial.restart();
-  }
-  const total = at > 0 ? totalOf(response) ?? before?.total : lengthOf(response);
-  refuseHtml(response, url);
-  await refuseFull(total === undefined ? 0 : total - at, url);
-  const etag = response.headers.get("ETag");
-  const entry: Entry = { url, name: wanted.name };
-  if (total !== undefined) entry.total = total;
-  if (etag !== null) entry.etag = etag;
-  await cache.writeEntry(key, entry);
-
-  const hash = doing.newHash();
-  const beginning = new Beginning(url);
-  try {
-    for (let read = 0; read < at; ) {
-      const bytes = partial.read(read, Math.min(at - read, 4 << 20));
-      beginning.push(bytes);
-      hash.update(bytes);
-      read += bytes.length;
-      doing.onProgress("verify", read, at);
-      signal.throwIfAborted();
+    incoming.free();
+    incoming = begin();
+  };
+  const go = async () => {
+    const { length: at } = incoming;
+    let response = await request(url, { headers: at > 0 ? { ...headers, Range: `bytes=${at}-` } : headers, signal });
+    const resumed = at > 0 && continues(response, at, wanted, entry);
+    if (at > 0 && !resumed) {
+      if (response.status !== 200) {
+        await response.body?.cancel();
+        response = await request(url, { headers, signal });
+      }
+      await restart();
     }
+    refuseHtml(response, url);
+    const length = lengthOf(response);
+    // What a range told; else what this answer tells, if that is the length of what the page sees.
+    const total = wanted.size ?? (resumed ? totalOf(response) ?? entry?.total : response.type === "cors" ? undefined : length);
+    const shown = total ?? length ?? 0;
+    await refuseFull(shown - incoming.length, url);
+    entry = { url, name: wanted.name, total, etag: response.headers.get("ETag") ?? undefined };
+    await cache.writeEntry(key, entry);
+
     const reader = response.body!.getReader();
     for (;;) {
       const { done, value } = await received(reader.read(), url, signal);
       if (done) break;
-      beginning.push(value);
-      hash.update(value);
+      // Stored first: what is hashed can be gone on from.
       await partial.append(value);
-      at += value.length;
-      doing.onProgress("download", at, total ?? 0);
+      incoming.push(value);
+      doing.onProgress("download", incoming.length, shown);
     }
-    if (total !== undefined && at < total) {
-      throw new EngineError("network", `${url}: the connection ended after ${at} of ${total} bytes; loading again resumes there`);
+    const came = incoming.length;
+    if (total === undefined || came === total) return;
+    if (came < total) throw new Interrupted(`${url}: the connection ended after ${came} of ${total} bytes; load again to go on`);
+    throw new EngineError("integrity", `${url}: ${came} bytes came of ${total}; nothing was kept`);
+  };
+  try {
+    const { stored } = partial;
+    if (stored > 0 && !(sha256 ?? entry?.etag ?? entry?.total)) await partial.restart();
+    else {
+      for (let at = 0; at < stored; at = incoming.length) {
+        incoming.push(partial.read(at, Math.min(stored - at, 4 << 20)));
+        doing.onProgress("verify", incoming.length, stored);
+        signal.throwIfAborted();
+      }
     }
-    if (total !== undefined && at > total) {
-      throw new EngineError("integrity", `${url}: ${at} bytes came where ${total} were announced; nothing was kept`);
-    }
-    beginning.end();
-    const sha256 = hash.hex();
-    if (wanted.sha256 !== undefined && sha256 !== wanted.sha256) {
-      throw new EngineError("integrity", `${url}: its SHA-256 is ${sha256}, not ${wanted.sha256}; nothing was kept`);
-    }
-    if (wanted.sha256 !== undefined) await cache.writeEntry(key, { ...entry, sha256 });
+    await retrying(signal, go, () => incoming.length);
+    incoming.end(sha256);
+    if (sha256 !== undefined) await cache.writeEntry(key, { ...entry!, sha256 });
   } finally {
-    hash.free();
+    incoming.free();
   }
 }
 
 /** Whether a response goes on, from byte `at`, with the file that was begun. */
 function continues(response: Response, at: number, wanted: Wanted, before: Entry | undefined): boolean {
-  if (response.status !== 206) return false;
-  const range = response.headers.get("Content-Range");
-  if (range !== null && !range.startsWith(`bytes ${at}-`)) return false;
+  if (response.status !== 206 || !startsAt(response, at)) return false;
   if (wanted.sha256 !== undefined) return true;
   const etag = response.headers.get("ETag");
-  if (etag !== null && before?.etag !== undefined) return etag === before.etag;
+  // A weak one does not speak of bytes.
+  if (etag && before?.etag) return etag === before.etag && !etag.startsWith("W/");
   const total = totalOf(response);
-  return total !== undefined && total === before?.total;
+  return total ? total === before?.total : false;
 }
 
-async function refuseFull(needed: number, url: string): Promise<void> {
-  const { quota, usage } = await navigator.storage.estimate();
-  if (quota === undefined || usage === undefined || needed <= quota - usage) return;
-  const message = `${url}: ${needed} bytes are needed and the browser has room for ${quota - usage}: free space, or pass cache: "none"`;
-  throw new EngineError("quota_exceeded", message);
+/** Fails where the browser has no room for `needed` bytes more, as far as it tells. */
+export async function refuseFull(needed: number, what: string): Promise<void> {
+  const { quota = NaN, usage = NaN } = await navigator.storage.estimate();
+  if (needed > quota - usage) throw full(what, needed, quota - usage);
+}
+
+function full(what: string, needed: number | undefined, room: number, cause?: unknown): EngineError {
+  const message = `${what}: ${needed ?? "more"} bytes are needed and the browser has room for ${room}: free space, or pass cache: "none"`;
+  return new EngineError("quota_exceeded", message, { cause });
 }
 
 /** What the browser's storage throws, as an EngineError. */
-function asOurs(error: unknown, wanted: Wanted, signal: AbortSignal): unknown {
-  if (error instanceof EngineError) return error;
-  if (signal.aborted) return signal.reason;
-  if (error instanceof DOMException) {
-    const isFull = error.name === "QuotaExceededError";
-    const why = isFull ? "the browser's storage is full: free space" : `the browser cannot store it (${error.message}): clear its storage`;
-    return new EngineError(isFull ? "quota_exceeded" : "internal", `${wanted.url}: ${why}, or pass cache: "none"`, { cause: error });
-  }
-  return error;
+async function asOurs(error: unknown, { url, size }: Wanted, stored: () => Promise<number>): Promise<unknown> {
+  if (!(error instanceof DOMException)) return error;
+  // Browsers do not always tell their quota: what there is room for is what was stored.
+  if (error.name === "QuotaExceededError") return full(url, size, await stored(), error);
+  return new EngineError("internal", `${url}: the browser cannot store it (${error.message}): clear its storage, or pass cache: "none"`, { cause: error });
 }
 
 async function hashOf(file: File, doing: Downloading): Promise<string> {

@@ -4,9 +4,8 @@ import init, { Cancel, Device, type Engine, onPanic, type Reply } from "../wasm/
 import { adapterName } from "./adapter.js";
 import { EngineError, toError, unloaded } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
-import { abortable, open, type Opened } from "./open.js";
+import { open, type Opened } from "./open.js";
 import type { LoadConfig, LoadProgress } from "./options.js";
-import { Remembering } from "./sources.js";
 import type { EngineInfo, EngineMetrics } from "./types.js";
 
 /** All engines of a thread share one instance. */
@@ -124,21 +123,20 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   }
 
   async function fill(
-    device: Device, { file, cache }: LoadConfig, onProgress: (progress: LoadProgress) => void, signal: AbortSignal,
+    device: Device, config: LoadConfig, onProgress: (progress: LoadProgress) => void, signal: AbortSignal,
   ): Promise<Engine> {
-    const report = (phase: LoadProgress["phase"], loaded: number, total: number) =>
-      onProgress({ phase, loaded, total, file: file.name });
-    const opened = await open(file, cache, report, signal).catch((error: unknown) => {
+    const report = (phase: LoadProgress["phase"], loaded: number, total: number, file = config.name) =>
+      onProgress({ phase, loaded, total, file });
+    const opened = await open(config, (header) => guarded(device.check(header)), report, signal).catch((error: unknown) => {
       device.free();
       throw error;
     });
-    const source = new Remembering(abortable(opened.ranges, signal));
     try {
-      const engine = await guarded(device.load(source, report));
+      const engine = await guarded(device.load(opened.ranges, report));
       verified = opened.isVerified;
       return engine;
     } catch (error) {
-      throw await blamed(source.failure ?? error, opened);
+      throw await blamed(opened.ranges.failure ?? error, opened);
     }
   }
 

@@ -3,14 +3,17 @@
 import { EngineError } from "./errors.js";
 import { toJson } from "./json.js";
 
-/** Where a model file comes from. A relative URL is the page's. */
-export type ModelSource = string | URL | RemoteModel | Blob | FileSystemFileHandle;
+/**
+ * Where a model comes from. A relative URL is the page's. Of a model that is split into several files, the URL of the first
+ * (`…-00001-of-0000N.gguf`): the others are beside it. Or all its files: Files and handles in any order, nameless Blobs in theirs.
+ */
+export type ModelSource = string | URL | RemoteModel | Blob | FileSystemFileHandle | (Blob | FileSystemFileHandle)[];
 
 /** A model file on a server. */
 export interface RemoteModel {
   url: string | URL;
-  /** The SHA-256 the file must have, in hexadecimal digits. */
-  sha256?: string;
+  /** The SHA-256 the file must have, in hexadecimal digits; of a split model, one for each part. */
+  sha256?: string | string[];
   /** The name it is served under; the file's, without `.gguf`, if absent. */
   name?: string;
   /** Sent with each request for it. */
@@ -69,7 +72,7 @@ export interface LoadProgress {
   loaded: number;
   /** Bytes there are; 0 where it is not known or not counted. */
   total: number;
-  /** The file's name. */
+  /** The file's name, without `.gguf`: while downloading and verifying, of the part of a split model. */
   file: string;
 }
 
@@ -81,7 +84,10 @@ export type FileConfig =
 
 /** All that loading needs, in a form that crosses to a worker. */
 export interface LoadConfig {
-  file: FileConfig;
+  /** The model's name. */
+  name: string;
+  /** One, or the parts of a split model in order. */
+  files: FileConfig[];
   cache: "opfs" | "none";
   tier: string | undefined;
   wasmUrl: string | undefined;
@@ -103,14 +109,17 @@ export function toConfig(options: EngineOptions): LoadConfig {
   }
   const { cache = "opfs" } = options;
   if (cache !== "opfs" && cache !== "none") throw refused("cache", 'must be "opfs" or "none"');
-  const file = toFile(options.model);
+  const files = toFiles(options.model);
+  const [{ kind, name }] = files as [FileConfig];
+  const modelName = (kind === "url" && (options.model as RemoteModel).name) || name.replace(PART, "");
   return {
-    file,
+    name: modelName,
+    files,
     cache,
     tier: options.tier,
     wasmUrl: options.wasmUrl === undefined ? undefined : absolute(options.wasmUrl, "wasmUrl"),
     engine: toJson({
-      modelName: file.name,
+      modelName,
       contextLength: options.contextLength,
       speculativeConfig: options.speculativeConfig,
       perRequestSpecDecodeMetrics: options.perRequestSpecDecodeMetrics,
@@ -120,24 +129,41 @@ export function toConfig(options: EngineOptions): LoadConfig {
   };
 }
 
-function toFile(model: ModelSource): FileConfig {
-  if (typeof Blob !== "undefined" && model instanceof Blob) {
-    return { kind: "blob", blob: model, name: stem(model instanceof File ? model.name : "model") };
+/** The end of a part's name, without `.gguf`. */
+const PART = /-(\d{5})-of-(\d{5})$/;
+/** As many as the engine reads. */
+const MOST_PARTS = 1024;
+
+function toFiles(model: ModelSource): FileConfig[] {
+  if (Array.isArray(model) && model.length > 0) {
+    return model.flatMap(toFiles).sort((a, b) => a.name.localeCompare(b.name, "en"));
+  }
+  if (model instanceof Blob) {
+    return [{ kind: "blob", blob: model, name: stem(model instanceof File ? model.name : "model") }];
   }
   if (typeof FileSystemFileHandle !== "undefined" && model instanceof FileSystemFileHandle) {
-    return { kind: "handle", handle: model, name: stem(model.name) };
+    return [{ kind: "handle", handle: model, name: stem(model.name) }];
   }
   const remote: RemoteModel = typeof model === "string" || model instanceof URL ? { url: model } : (model as RemoteModel);
-  if (remote == null || typeof remote !== "object" || remote.url == null) {
-    throw refused("model", "must be a URL, { url }, a File, a Blob or a FileSystemFileHandle");
+  if (remote?.url == null) {
+    throw refused("model", "must be a URL, { url }, a File, Blob or FileSystemFileHandle, or an array of a split model's");
   }
-  const sha256 = remote.sha256?.toLowerCase();
-  if (sha256 !== undefined && !/^[0-9a-f]{64}$/.test(sha256)) {
-    throw refused("model.sha256", "must be 64 hexadecimal digits");
+  const url = new URL(absolute(remote.url, "model"));
+  const { pathname } = url;
+  const [, number, count] = PART.exec(pathname.replace(/\.gguf$/, "")) ?? [];
+  const parts = Number(count ?? 1);
+  if (Number(number ?? 1) !== 1 || parts > MOST_PARTS) {
+    throw refused("model", `is part ${number} of ${count}: give the first, of at most ${MOST_PARTS}`);
   }
-  const url = absolute(remote.url, "model");
-  const name = remote.name ?? stem(decoded(new URL(url).pathname));
-  return { kind: "url", url, name, sha256, headers: { ...remote.headers } };
+  const hashes = [remote.sha256 ?? []].flat();
+  if ((hashes.length > 0 && hashes.length !== parts) || !hashes.every((hash) => /^[0-9a-f]{64}$/i.test(hash))) {
+    throw refused("model.sha256", `must be 64 hexadecimal digits, ${parts} times`);
+  }
+  return Array.from({ length: parts }, (_, part) => {
+    if (count) url.pathname = pathname.replace(/\d{5}(-of-\d{5}\.gguf)$/, `${String(part + 1).padStart(5, "0")}$1`);
+    const name = (!count && remote.name) || stem(decoded(url.pathname));
+    return { kind: "url", url: url.href, name, sha256: hashes[part]?.toLowerCase(), headers: { ...remote.headers } };
+  });
 }
 
 /** The last part of a path, without `.gguf`. */

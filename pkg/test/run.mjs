@@ -1,14 +1,17 @@
 // Runs the cases of page.html in a headless Chromium. Arguments: the browser, the folder of models, then parts of the names to run (all if
-// none); `--all` anywhere runs the long cases too. Ends with `N passed, M failed`.
+// none); `--all=FOLDER` anywhere runs the long cases too, which make files in that folder. Ends with `N passed, M failed`.
 
 import { chromium } from "playwright-core";
 
 import { CHROMIUM_ARGS } from "./chromium.mjs";
 import { runCases } from "./report.mjs";
 import { openSite } from "./site.mjs";
+import { longVisits, visits } from "./visits.mjs";
 
-const [executablePath, models, ...wanted] = process.argv.slice(2).filter((argument) => argument !== "--all");
-const withLong = process.argv.includes("--all");
+const ALL = "--all=";
+const [executablePath, models, ...wanted] = process.argv.slice(2).filter((argument) => !argument.startsWith(ALL));
+/** Where the long cases make files; without it they are skipped. */
+const forged = process.argv.find((argument) => argument.startsWith(ALL))?.slice(ALL.length);
 const CASE_SECONDS = 300;
 
 const site = await openSite(models);
@@ -20,9 +23,17 @@ try {
   });
   page.on("pageerror", (error) => console.log(`    ${error}`));
   await page.goto(site.url("page.html"));
+  await page.waitForFunction("window.cases !== undefined");
   const [names, long] = await page.evaluate("[window.cases, window.longCases].map((cases) => Object.keys(cases))");
-  const call = (name) => page.evaluate((name) => (window.cases[name] ?? window.longCases[name])(), name);
-  await runCases(withLong ? [...names, ...long] : names, wanted, call, CASE_SECONDS, withLong ? [] : long);
+  names.push(...Object.keys(visits));
+  long.push(...Object.keys(longVisits));
+  const call = (name) => {
+    if (visits[name]) return visits[name](browser);
+    if (longVisits[name]) return longVisits[name](browser, forged);
+    return page.evaluate((name) => (window.cases[name] ?? window.longCases[name])(), name);
+  };
+  if (forged === undefined) await runCases(names, wanted, call, CASE_SECONDS, long);
+  else await runCases([...names, ...long], wanted, call, CASE_SECONDS);
 } finally {
   await browser.close();
   site.close();

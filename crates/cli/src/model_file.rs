@@ -32,8 +32,12 @@ pub fn resolve(model: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The name it is served under: the file's, without its ending.
+/// The name it is served under: the file's, without its ending and without the number of a part.
 pub fn name(file: &Path) -> String {
+    let file_name = file.file_name().and_then(|name| name.to_str());
+    if let Some(part) = file_name.and_then(foretoken_weights::part_name) {
+        return part.base.to_owned();
+    }
     file.file_stem().map_or_else(
         || "model".to_owned(),
         |stem| stem.to_string_lossy().into_owned(),

@@ -44,7 +44,7 @@ pub use foretoken_decode::{
 };
 pub use generation::{Generation, Timing};
 pub use inspect::{FormatReport, ModelReport, inspect};
-pub use load::{EngineOptions, LoadPhase, LoadProgress, parse_metrics_level};
+pub use load::{EngineOptions, LoadPhase, LoadProgress, parse_metrics_level, plan};
 pub use request::{
     ChatCompletionRequest, CompletionRequest, MAX_BODY_BYTES, MAX_MESSAGES, Message, Prompt,
     RequestLimits, Role, parse_body,

@@ -2,7 +2,7 @@
 
 use foretoken_core::Ops;
 use foretoken_decode::{StatisticsLevel, check_row_invariance};
-use foretoken_models::{LoadOptions, load_model};
+use foretoken_models::{LoadOptions, load_model, plan_model};
 use foretoken_text::Tokenizer;
 use foretoken_weights::{ByteSource, Gguf};
 
@@ -93,6 +93,35 @@ pub struct LoadProgress {
     pub total: u64,
 }
 
+/// Plans to load a GGUF file: does what [`Engine::load`] does up to the weights, from the file's header alone, and allocates
+/// what it would on `ops`. So what the file, the options or the limits of the device rule out fails before the weights
+/// are there, by the same code and with the same errors.
+///
+/// # Errors
+/// As [`Engine::load`].
+pub async fn plan<O: Ops + 'static, S: ByteSource>(
+    ops: &mut O,
+    source: &S,
+    options: &EngineOptions,
+) -> Result<(), Error> {
+    let (gguf, _) = read_header(source).await?;
+    plan_model::<O, S>(ops, &gguf, load_options(options)).await?;
+    Ok(())
+}
+
+async fn read_header<S: ByteSource + ?Sized>(source: &S) -> Result<(Gguf, Tokenizer), Error> {
+    let gguf = Gguf::read(source).await?;
+    let tokenizer = Tokenizer::new(vocabulary_spec(&gguf)?)?;
+    Ok((gguf, tokenizer))
+}
+
+fn load_options(options: &EngineOptions) -> LoadOptions {
+    LoadOptions {
+        context_length: options.context_length,
+        ..LoadOptions::default()
+    }
+}
+
 impl<O: Ops + 'static> Engine<O> {
     /// Loads a GGUF file: header and tokenizer first, so that a file that cannot be used fails
     /// before its weights are read; then the weights; then the check of row invariance, after which
@@ -106,13 +135,8 @@ impl<O: Ops + 'static> Engine<O> {
         options: EngineOptions,
         progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Self, Error> {
-        let gguf = Gguf::read(source).await?;
-        let tokenizer = Tokenizer::new(vocabulary_spec(&gguf)?)?;
-
-        let load = LoadOptions {
-            context_length: options.context_length,
-            ..LoadOptions::default()
-        };
+        let (gguf, tokenizer) = read_header(source).await?;
+        let load = load_options(&options);
         let mut upload = |loaded, total| {
             progress(LoadProgress {
                 phase: LoadPhase::Upload,

@@ -241,6 +241,13 @@ impl GpuOps {
         self.recorder.counters
     }
 
+    /// Switches planning on or off. While it is on, every allocation is held against the device's limits as ever, but none is
+    /// made and nothing is written: a model can be loaded without its weights, to see whether it would fit. What was loaded
+    /// so must be dropped and cannot be run.
+    pub fn set_planning(&mut self, on: bool) {
+        self.recorder.planning = on;
+    }
+
     /// Bytes the driver's allocator lends to buffers of this device, those of other owners included; `None` where it
     /// does not tell (in a browser, on Metal).
     pub fn allocated_bytes(&self) -> Option<u64> {
@@ -291,7 +298,11 @@ impl GpuOps {
             .as_ref()
             .is_none_or(|buffer| buffer.raw.size() < bytes)
         {
-            *place = Some(recorder.buffer(what, bytes)?);
+            let grown = recorder.buffer(what, bytes)?;
+            // What was only planned is no buffer to keep.
+            if !recorder.planning {
+                *place = Some(grown);
+            }
         }
         Ok(())
     }
@@ -385,20 +396,22 @@ impl Ops for GpuOps {
     }
 
     fn rope_table(&mut self, spec: &RopeTableSpec) -> Result<GpuRopeTable, OpsError> {
-        let mut table = Vec::with_capacity(spec.inv_freq.len() * spec.positions as usize * 2);
+        let numbers = 2 * spec.inv_freq.len() as u64 * u64::from(spec.positions);
+        let buffer = self.recorder.buffer("rope table", 4 * numbers)?;
+        let pairs = u32::try_from(spec.inv_freq.len()).expect("few pairs");
+        if self.recorder.planning {
+            return Ok(GpuRopeTable { buffer, pairs });
+        }
+        let mut table = Vec::with_capacity(numbers as usize);
         for position in 0..spec.positions {
             for frequency in &spec.inv_freq {
                 let (sin, cos) = (f64::from(position) * frequency).sin_cos();
                 table.extend([(cos * spec.magnitude) as f32, (sin * spec.magnitude) as f32]);
             }
         }
-        let buffer = self.recorder.buffer("rope table", 4 * table.len() as u64)?;
         self.recorder
             .write(&buffer, 0, bytemuck::cast_slice(&table));
-        Ok(GpuRopeTable {
-            buffer,
-            pairs: u32::try_from(spec.inv_freq.len()).expect("few pairs"),
-        })
+        Ok(GpuRopeTable { buffer, pairs })
     }
 
     async fn flush(&mut self) -> Result<(), OpsError> {

@@ -223,6 +223,8 @@ pub(crate) struct Recorder {
     unread: Vec<Unread>,
     next_buffer: u32,
     profile: Option<Profile>,
+    /// Whether buffers are only held against the limits, and nothing is made or written.
+    pub(crate) planning: bool,
 }
 
 /// Bytes that a flush maps: some, to have something to wait for.
@@ -275,6 +277,7 @@ impl Recorder {
             unread: Vec::new(),
             next_buffer: 2,
             profile: None,
+            planning: false,
         }
     }
 
@@ -303,7 +306,11 @@ impl Recorder {
                 available: format!("the device binds at most {limit} bytes"),
             });
         }
-        let raw = self.raw_buffer(what, bytes, STORAGE);
+        let raw = if self.planning {
+            self.nothing.raw.clone()
+        } else {
+            self.raw_buffer(what, bytes, STORAGE)
+        };
         self.gpu.check()?;
         let id = self.next_buffer;
         self.next_buffer += 1;
@@ -329,6 +336,9 @@ impl Recorder {
 
     /// Uploads bytes (a multiple of four of them).
     pub(crate) fn write(&mut self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
+        if self.planning {
+            return;
+        }
         self.counters.write_buffers += 1;
         self.counters.written_bytes += bytes.len() as u64;
         self.gpu.queue.write_buffer(&buffer.raw, offset, bytes);

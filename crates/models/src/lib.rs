@@ -20,4 +20,4 @@ mod rope;
 
 pub use arch::architectures;
 pub use error::ModelsError;
-pub use load::{DEFAULT_CONTEXT_LENGTH, LoadOptions, load_model};
+pub use load::{DEFAULT_CONTEXT_LENGTH, LoadOptions, load_model, plan_model};

@@ -45,6 +45,27 @@ pub async fn load_model<O: Ops + 'static, S: ByteSource + ?Sized>(
     options: LoadOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Box<dyn LanguageModel<O>>, ModelsError> {
+    load(ops, gguf, Some(source), options, progress).await
+}
+
+/// Does what [`load_model`] does but for the weights, which are neither read nor uploaded: it fails where that would,
+/// as far as the header and the limits of `ops` tell, before a byte of them is there. What it allocates is dropped.
+pub async fn plan_model<O: Ops + 'static, S: ByteSource>(
+    ops: &mut O,
+    gguf: &Gguf,
+    options: LoadOptions,
+) -> Result<(), ModelsError> {
+    load::<O, S>(ops, gguf, None, options, &mut |_, _| {}).await?;
+    Ok(())
+}
+
+async fn load<O: Ops + 'static, S: ByteSource + ?Sized>(
+    ops: &mut O,
+    gguf: &Gguf,
+    source: Option<&S>,
+    options: LoadOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Box<dyn LanguageModel<O>>, ModelsError> {
     assert!(options.sequences > 0, "load_model: no sequences");
     let architecture = gguf
         .metadata

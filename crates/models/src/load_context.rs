@@ -15,7 +15,8 @@ pub(crate) struct LoadContext<'a, O, S: ?Sized> {
     pub(crate) ops: &'a mut O,
     pub(crate) gguf: &'a Gguf,
     pub(crate) options: LoadOptions,
-    source: &'a S,
+    /// Absent where loading is only planned: everything is allocated and no weight is read.
+    source: Option<&'a S>,
     total: u64,
     loaded: u64,
     since_flush: u64,
@@ -23,11 +24,11 @@ pub(crate) struct LoadContext<'a, O, S: ?Sized> {
 }
 
 impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
-    /// `total` is what `progress` reports as the whole.
+    /// Without a `source`, loading is only planned. `total` is what `progress` reports as the whole.
     pub(crate) fn new(
         ops: &'a mut O,
         gguf: &'a Gguf,
-        source: &'a S,
+        source: Option<&'a S>,
         options: LoadOptions,
         total: u64,
         progress: &'a mut dyn FnMut(u64, u64),
@@ -80,9 +81,12 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
         layout: MatrixLayout,
     ) -> Result<O::Matrix, ModelsError> {
         let mut matrix = self.ops.matrix(parts, layout)?;
+        let Some(source) = self.source else {
+            return Ok(matrix);
+        };
         for (index, part) in parts.iter().enumerate() {
             let tensor = self.gguf.required_tensor(&part.name)?;
-            let mut blocks = RowBlocks::new(self.source, tensor, DEFAULT_BLOCK_BYTES, ROW_GROUP)?;
+            let mut blocks = RowBlocks::new(source, tensor, DEFAULT_BLOCK_BYTES, ROW_GROUP)?;
             while let Some(block) = blocks.next().await? {
                 let first_row =
                     u32::try_from(block.first_row).expect("`part` held the rows against a u32");
@@ -108,7 +112,11 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
     pub(crate) async fn values(&mut self, name: &str, len: u32) -> Result<Vec<f32>, ModelsError> {
         let tensor = self.gguf.required_tensor(name)?;
         check_shape(tensor, &[u64::from(len)])?;
-        let values = read_vector_f32(self.source, tensor).await?;
+        let Some(source) = self.source else {
+            // What any vector may hold.
+            return Ok(vec![1.0; len as usize]);
+        };
+        let values = read_vector_f32(source, tensor).await?;
         self.advance(tensor.bytes).await?;
         Ok(values)
     }
@@ -121,6 +129,9 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
 
     /// Waits for the last uploads and reports the whole as loaded.
     pub(crate) async fn finish(&mut self) -> Result<(), ModelsError> {
+        if self.source.is_none() {
+            return Ok(());
+        }
         self.ops.flush().await?;
         (self.progress)(self.total, self.total);
         Ok(())

@@ -16,9 +16,9 @@ use crate::source::{ByteRanges, JsSource};
 /// A WebGPU device that holds nothing yet.
 #[wasm_bindgen]
 pub struct Device {
-    ops: GpuOps,
+    pub(crate) ops: GpuOps,
     adapter: Adapter,
-    options: EngineOptions,
+    pub(crate) options: EngineOptions,
 }
 
 /// What the device computes on.

@@ -22,7 +22,6 @@ mod sha256;
 mod source;
 
 pub use cancel::Cancel;
-pub use check::check;
 pub use device::Device;
 pub use engine::Engine;
 pub use panics::on_panic;

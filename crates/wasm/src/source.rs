@@ -10,17 +10,18 @@ const LONGEST_READ: usize = 16 << 20;
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPESCRIPT: &str = "
-/** A file that can be read at any offset. A read gives exactly the bytes asked for, or throws. */
+/** A file that can be read at any offset, or the parts of a split one as if they were one. A read gives exactly the bytes asked for, or throws. */
 export interface ByteRanges {
   readonly name: string;
-  readonly size: number;
+  /** Bytes of each part, in order; of the whole, where it is not split. */
+  readonly sizes: number[];
   read(offset: number, length: number): Uint8Array | Promise<Uint8Array>;
 }
 ";
 
 #[wasm_bindgen]
 extern "C" {
-    /// `{ name: string, size: number, read(offset, length): Uint8Array | Promise<Uint8Array> }`.
+    /// `{ name: string, sizes: number[], read(offset, length): Uint8Array | Promise<Uint8Array> }`.
     #[wasm_bindgen(typescript_type = "ByteRanges")]
     #[derive(Debug)]
     pub type ByteRanges;
@@ -29,7 +30,7 @@ extern "C" {
     fn name(this: &ByteRanges) -> String;
 
     #[wasm_bindgen(method, getter)]
-    fn size(this: &ByteRanges) -> f64;
+    fn sizes(this: &ByteRanges) -> Vec<f64>;
 
     #[wasm_bindgen(method, catch)]
     fn read(this: &ByteRanges, offset: f64, length: u32) -> Result<JsValue, JsValue>;
@@ -40,15 +41,20 @@ extern "C" {
 pub(crate) struct JsSource {
     ranges: ByteRanges,
     name: String,
+    parts: Vec<u64>,
     len: u64,
 }
 
 impl JsSource {
     pub(crate) fn new(ranges: ByteRanges) -> Self {
+        // Sizes are whole numbers below 2^53; anything else becomes one that no read fits.
+        let parts: Vec<u64> = ranges.sizes().iter().map(|size| *size as u64).collect();
         Self {
             name: ranges.name(),
-            // A size is a whole number below 2^53; anything else becomes one that no read fits.
-            len: ranges.size() as u64,
+            len: parts
+                .iter()
+                .fold(0, |sum, part| u64::saturating_add(sum, *part)),
+            parts,
             ranges,
         }
     }
@@ -77,6 +83,10 @@ impl ByteSource for JsSource {
 
     fn len(&self) -> u64 {
         self.len
+    }
+
+    fn parts(&self) -> Vec<u64> {
+        self.parts.clone()
     }
 
     async fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), WeightsError> {

@@ -105,6 +105,20 @@ pub enum WeightsError {
         /// What is wrong with it, with the value found.
         problem: String,
     },
+    /// The files given as one split model are not its parts.
+    #[error(
+        "{file}: metadata key `{key}` is {value}, but {because}; give all parts of one split model, in order"
+    )]
+    SplitMismatch {
+        /// The source's name, and which part.
+        file: String,
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: u32,
+        /// What it should be instead, and why.
+        because: String,
+    },
     /// A metadata key that is needed is not there.
     #[error(
         "metadata key `{key}` is missing ({expected} expected); this file cannot be loaded as this kind of model"

@@ -184,6 +184,33 @@ impl Forge {
         self.tensor(name, shape, 0, &bytes)
     }
 
+    /// Writes a split model: a part for each of `tensors`, with that many of the tensors. The first part has the
+    /// metadata. Panics unless they add up to the tensors there are.
+    pub fn split(&self, tensors: &[usize]) -> Vec<Forged> {
+        assert_eq!(tensors.iter().sum::<usize>(), self.tensors.len());
+        let mut rest = &self.tensors[..];
+        let part = |(number, count): (u16, &usize)| {
+            let (own, others) = rest.split_at(*count);
+            rest = others;
+            let part = Self {
+                version: self.version,
+                metadata: match number {
+                    0 => self.metadata.clone(),
+                    _ => Vec::new(),
+                },
+                tensors: own.to_vec(),
+            };
+            // The types that files in use have.
+            let parts = u16::try_from(tensors.len()).unwrap_or(u16::MAX);
+            let all = i32::try_from(self.tensors.len()).unwrap_or(i32::MAX);
+            part.metadata("split.no", number)
+                .metadata("split.count", parts)
+                .metadata("split.tensors.count", all)
+                .build()
+        };
+        (0..).zip(tensors).map(part).collect()
+    }
+
     /// Writes the file.
     pub fn build(&self) -> Forged {
         let alignment = self.metadata.iter().find_map(|(key, value)| match value {

@@ -12,6 +12,7 @@ pub use tensors::TensorInfo;
 
 use crate::error::{QUOTED_CHARS, quoted};
 use crate::quant::{FORMATS, format_by_ggml_type};
+use crate::split::{self, Part};
 use crate::{ByteSource, WeightsError};
 use header::HeaderReader;
 
@@ -20,7 +21,9 @@ const ALIGNMENT_KEY: &str = "general.alignment";
 /// What it is where the key is absent.
 const DEFAULT_ALIGNMENT: u32 = 32;
 
-/// What a GGUF file holds: its metadata, and where its tensors lie. The weights stay in the file.
+/// What a GGUF file holds: its metadata, and where its tensors lie. The weights stay in the file. The parts of a split
+/// model are one file here: the metadata is the first part's, and offsets are those of the source that has the parts
+/// one after another.
 #[derive(Debug, Clone)]
 pub struct Gguf {
     /// The format's version, 2 or 3.
@@ -29,7 +32,7 @@ pub struct Gguf {
     pub metadata: Metadata,
     /// The tensors, in the file's order. All lie inside the file and none overlap.
     pub tensors: Vec<TensorInfo>,
-    /// Where the tensors' data begins, in bytes from the file's start.
+    /// Where the tensors' data begins (in the first part), in bytes from the file's start.
     pub data_offset: u64,
     /// Every tensor begins at a multiple of this from `data_offset`.
     pub alignment: u32,
@@ -38,12 +41,54 @@ pub struct Gguf {
 }
 
 impl Gguf {
-    /// Reads the header of `source`.
+    /// Reads the header of `source`; of each of its [`ByteSource::parts`], where it is a split model.
     ///
-    /// Fails on anything that is no valid GGUF file within [`limits`]. A tensor of a type this build does not
+    /// Fails on anything that is no valid GGUF file within [`limits`], and on parts that do not say that they are
+    /// these parts of this model (`split.count`, `split.no`, `split.tensors.count`). A tensor of a type this build does not
     /// read is no failure yet, so that such a file can be inspected: see [`Gguf::required_tensor`].
     pub async fn read<S: ByteSource + ?Sized>(source: &S) -> Result<Self, WeightsError> {
-        let mut reader = HeaderReader::new(source);
+        let parts = split::parts(source)?;
+        let Some((first, others)) = parts.split_first() else {
+            return Err(WeightsError::NotReadable {
+                path: source.name().to_owned(),
+                problem: "has no parts".to_owned(),
+            });
+        };
+        let mut gguf = Self::read_part(first).await?;
+        first.check(&gguf.metadata)?;
+        let mut stated = Vec::new();
+        for part in others {
+            let Self {
+                metadata, tensors, ..
+            } = Self::read_part(part).await?;
+            part.check(&metadata)?;
+            let all = gguf.tensors.len().saturating_add(tensors.len()) as u64;
+            if all > limits::TENSORS {
+                return Err(WeightsError::Limit {
+                    file: part.name().to_owned(),
+                    place: "the list of tensors".to_owned(),
+                    what: "the number of tensors of all parts so far",
+                    value: all,
+                    limit: limits::TENSORS,
+                });
+            }
+            gguf.tensors.extend(tensors);
+            stated.push((part, metadata));
+        }
+        let all = u32::try_from(gguf.tensors.len()).unwrap_or(u32::MAX);
+        first.check_tensors(&gguf.metadata, all)?;
+        for (part, metadata) in &stated {
+            part.check_tensors(metadata, all)?;
+        }
+        if !others.is_empty() {
+            gguf.by_name = tensors::sorted_names(source.name(), &gguf.tensors, all)?;
+        }
+        Ok(gguf)
+    }
+
+    /// Reads one part, whose offsets become those of the whole.
+    async fn read_part<S: ByteSource + ?Sized>(part: &Part<'_, S>) -> Result<Self, WeightsError> {
+        let mut reader = HeaderReader::new(part);
         let version = read_version(&mut reader).await?;
         let tensor_count = reader.u64().await?;
         let entry_count = reader.u64().await?;
@@ -58,8 +103,11 @@ impl Gguf {
                 limits::ALIGNMENT.end()
             )));
         }
-        let (tensors, by_name, data_offset) =
+        let (mut tensors, by_name, data_offset) =
             tensors::read(&mut reader, tensor_count, alignment).await?;
+        for tensor in &mut tensors {
+            tensor.offset = tensor.offset.saturating_add(part.start());
+        }
         Ok(Self {
             version,
             metadata,

@@ -12,19 +12,23 @@
 //! a row mean is a quantisation format's business, one file each in `quant/`.
 
 mod error;
+#[cfg(not(target_arch = "wasm32"))]
+mod file_source;
 pub mod forge;
 mod gguf;
 pub mod quant;
 mod rows;
 mod source;
+mod split;
 
 pub use error::WeightsError;
+#[cfg(not(target_arch = "wasm32"))]
+pub use file_source::FileSource;
 pub use gguf::{
     Entry, Gguf, Metadata, NumberArray, StoredType, StringArray, TensorInfo, Value, ValueType,
     limits,
 };
 pub use quant::{FORMATS, format_by_ggml_type, format_by_name};
 pub use rows::{DEFAULT_BLOCK_BYTES, RowBlock, RowBlocks, read_vector_f32};
-#[cfg(not(target_arch = "wasm32"))]
-pub use source::FileSource;
 pub use source::{ByteSource, BytesSource};
+pub use split::{PartName, part_name};

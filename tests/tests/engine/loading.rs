@@ -1,9 +1,11 @@
 //! Loading, and files that cannot be loaded.
 
-use foretoken_engine::{Engine, EngineOptions, Error, RowInvariance};
+use std::cell::Cell;
+
+use foretoken_engine::{Engine, EngineOptions, Error, RowInvariance, plan};
 use foretoken_reference::CpuOps;
 use foretoken_tests::golden::data_file;
-use foretoken_weights::{BytesSource, FileSource};
+use foretoken_weights::{ByteSource, BytesSource, FileSource, Gguf, WeightsError};
 use pollster::block_on;
 use serde_json::json;
 
@@ -114,4 +116,71 @@ fn a_template_that_raises_is_a_request_error_with_its_words() {
         &json!({"prompt": "x", "temperature": 0, "max_tokens": 1}),
     )
     .unwrap();
+}
+
+/// A source that notes how far it was read.
+struct Watched {
+    bytes: BytesSource<Vec<u8>>,
+    read_to: Cell<u64>,
+}
+
+impl ByteSource for Watched {
+    fn name(&self) -> &str {
+        "watched"
+    }
+    fn len(&self) -> u64 {
+        self.bytes.len()
+    }
+    async fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), WeightsError> {
+        let end = offset + into.len() as u64;
+        self.read_to.set(self.read_to.get().max(end));
+        self.bytes.read(offset, into).await
+    }
+}
+
+#[test]
+fn planning_fails_where_loading_would_and_reads_the_header_only() {
+    let tiny = std::fs::read(data_file("tiny.gguf")).unwrap();
+    // Weights enough that they are no part of what the header's window holds.
+    let header = block_on(Gguf::read(&BytesSource(&tiny)))
+        .unwrap()
+        .data_offset;
+    let cases = [
+        (tiny.clone(), None, None),
+        (tiny.clone(), Some(64), None),
+        (tiny.clone(), Some(65), Some("invalid_request")),
+        (
+            replaced(&tiny, b"smollm", b"smollx"),
+            None,
+            Some("unsupported_architecture"),
+        ),
+        (
+            replaced(&tiny, b"blk.1.ffn_up", b"blk.1.ffn_ux"),
+            None,
+            Some("corrupt_weights"),
+        ),
+    ];
+    for (bytes, context_length, code) in cases {
+        let options = EngineOptions {
+            context_length,
+            ..options()
+        };
+        let source = Watched {
+            bytes: BytesSource(bytes.clone()),
+            read_to: Cell::new(0),
+        };
+        let planned = block_on(plan(&mut CpuOps::with_threads(1), &source, &options));
+        let loaded = block_on(Engine::load(
+            CpuOps::with_threads(1),
+            &BytesSource(bytes),
+            options,
+            &mut |_| {},
+        ));
+        let words = |error: Error| (error.code(), error.to_string());
+        let (planned, loaded) = (planned.map_err(words), loaded.map(|_| ()).map_err(words));
+        assert_eq!(planned.as_ref().err().map(|(code, _)| *code), code);
+        assert_eq!(planned, loaded);
+        let read_to = source.read_to.get();
+        assert!(read_to < header + (64 << 10), "{read_to} bytes read");
+    }
 }

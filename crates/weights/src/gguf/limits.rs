@@ -2,9 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+/// Files of a split model.
+pub const PARTS: u64 = 1024;
 /// Metadata entries of a file.
 pub const METADATA_ENTRIES: u64 = 65_536;
-/// Tensors of a file.
+/// Tensors of a file, and of all files of a split model.
 pub const TENSORS: u64 = 65_536;
 /// Bytes of a string value.
 pub const STRING_BYTES: u64 = 16 << 20;

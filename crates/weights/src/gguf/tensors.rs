@@ -75,7 +75,7 @@ pub(super) async fn read<S: ByteSource + ?Sized>(
         tensors.push(read_one(reader, &mut scratch).await?);
     }
 
-    let by_name = sorted_names(reader, &tensors, count)?;
+    let by_name = sorted_names(&reader.file(), &tensors, count)?;
     let data_offset = reader
         .position()
         .checked_next_multiple_of(u64::from(alignment))
@@ -193,9 +193,9 @@ fn place_in_file<S: ByteSource + ?Sized>(
     Ok(())
 }
 
-/// The tensors' indexes, sorted by name. Fails where two have the same.
-fn sorted_names<S: ByteSource + ?Sized>(
-    reader: &mut HeaderReader<'_, S>,
+/// The tensors' indexes, sorted by name. Fails where two tensors of `file` have the same.
+pub(super) fn sorted_names(
+    file: &str,
     tensors: &[TensorInfo],
     count: u32,
 ) -> Result<Vec<u32>, WeightsError> {
@@ -206,8 +206,11 @@ fn sorted_names<S: ByteSource + ?Sized>(
         if let &[a, b] = pair
             && name(a) == name(b)
         {
-            reader.set_place(format_args!("tensor `{}`", quoted(name(a), QUOTED_CHARS)));
-            return Err(reader.malformed("is there twice: a duplicate name".to_owned()));
+            return Err(WeightsError::Malformed {
+                file: file.to_owned(),
+                place: format!("tensor `{}`", quoted(name(a), QUOTED_CHARS)),
+                problem: "is there twice: a duplicate name".to_owned(),
+            });
         }
     }
     Ok(order)
