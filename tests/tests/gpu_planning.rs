@@ -1,7 +1,7 @@
 //! Planning a model holds it against the device's limits, and makes nothing on the device.
 
 use foretoken_engine::{Engine, EngineOptions, plan};
-use foretoken_gpu::Tier;
+use foretoken_gpu::{GpuOps, Tier};
 use foretoken_tests::golden::data_file;
 use foretoken_tests::gpu;
 use foretoken_weights::{BytesSource, FileSource};
@@ -23,7 +23,7 @@ fn a_plan_makes_nothing_and_changes_nothing_of_the_load_after_it() {
         format!("{before:?}"),
         "what was done for a plan"
     );
-    let bytes = |ops| {
+    let bytes = |ops: GpuOps| {
         let engine = block_on(Engine::load(ops, &source, options(), &mut |_| {})).unwrap();
         engine.with_ops(|ops| ops.counters().device_bytes).unwrap()
     };
