@@ -69,7 +69,7 @@ fn a_kernel_that_computes_wrongly_is_named() {
     for (overrides, expected) in [
         (
             altered(
-                "ops/attention_reduce.wgsl",
+                "lib/attention_combine.wgsl",
                 "acc / sum",
                 "acc / (sum + 0.01)",
             ),
