@@ -69,9 +69,9 @@ fn a_kernel_that_computes_wrongly_is_named() {
     for (overrides, expected) in [
         (
             altered(
-                "ops/attention_reduce.wgsl",
+                "lib/attention_combine.wgsl",
                 "acc / sum",
-                "acc / (sum + 0.01)",
+                "acc / (sum + 1.0)",
             ),
             "attention",
         ),
