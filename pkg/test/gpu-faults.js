@@ -125,7 +125,7 @@ export const gpuFaults = {
     const { made } = fault;
     for (const bufferFails of ["thrown", "told"]) {
       // The first, which has no name, is there to stand in for one that cannot be.
-      for (const buffers of bufferFails === "thrown" ? [0, 1, 4, 20, made - 1] : [1, 20, made - 1]) {
+      for (const buffers of bufferFails === "thrown" ? [0, 1, 20] : [1, 20, made - 1]) {
         Object.assign(fault, { buffers, bufferFails, failed: undefined });
         const what = `buffer ${buffers} of ${made}, ${bufferFails}`;
         const error = await failure(createEngine({ model: TINY, worker: false }), what);
@@ -136,7 +136,6 @@ export const gpuFaults = {
         fault.buffers = undefined;
       }
     }
-    await withTiny({ worker: false }, async (engine) => ok((await text(engine)) !== "", "an answer"));
   }),
 
   "memory that a request lacks fails it alone, and the next one has a fresh device": () => here((fault) => withTiny({ worker: false }, async (engine) => {
