@@ -242,7 +242,9 @@ impl Slab {
             recorder.buffer(&part.name, groups * scale_bytes)?
         };
         let bytes = groups * (quant_bytes + scale_bytes);
-        recorder.counters.weight_bytes += bytes;
+        if !recorder.planning {
+            recorder.counters.weight_bytes += bytes;
+        }
         Ok(Self {
             format: part.format,
             first_output,
