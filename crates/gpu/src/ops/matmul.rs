@@ -353,7 +353,9 @@ impl GpuOps {
             [buffer, uniform] => (*buffer, Some(*uniform)),
             ways => (ways[0], None),
         };
-        let from_uniform = from_uniform.filter(|_| !tiled && window > 0 && fits);
+        // Of the software drivers without broadcasts lavapipe gains much by it and has f16; SwiftShader has none, and loses a little.
+        let gains = shape.broadcast || self.tier().f16;
+        let from_uniform = from_uniform.filter(|_| gains && !tiled && window > 0 && fits);
         let uniform = from_uniform.is_some();
         let activations = from_uniform.unwrap_or(buffer);
         let (kernel, workgroups, rows_a_chunk) = if tiled {
