@@ -19,6 +19,7 @@ mod pkg;
 mod process;
 mod serve;
 mod setup;
+mod shorten;
 mod test;
 mod tint;
 mod wasm;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::wasm::{self, Toolchain};
 use crate::workspace::Workspace;
-use crate::{bindgen, notice, npm, process};
+use crate::{bindgen, notice, npm, process, shorten};
 
 /// What the wasm module may weigh, in bytes.
 const MOST_WASM: u64 = 3_000_000;
@@ -80,9 +80,15 @@ fn build_wasm(workspace: &Workspace, toolchain: &Toolchain, to: &Path) -> Result
         "--enable-nontrapping-float-to-int",
         "--enable-reference-types",
         "--enable-sign-ext",
+        shorten::OPTION,
         "-o",
     ]);
-    process::run(optimise.arg(&module).arg(&module))
+    let names = process::output(optimise.arg(&module).arg(&module))?;
+    let javascript = to.join("foretoken.js");
+    let short = shorten::apply(&fs::read_to_string(&javascript)?, &names)?;
+    fs::write(&javascript, short)?;
+    // The types of what wasm exports are wasm-bindgen's own affair, and no longer have its names.
+    Ok(fs::remove_file(to.join("foretoken_bg.wasm.d.ts"))?)
 }
 
 /// A program of a package that npm installed.
