@@ -1,6 +1,6 @@
 /** The engine in this thread. */
 
-import init, { Cancel, Device, type Engine, onPanic, type Reply } from "../wasm/foretoken.js";
+import init, { Cancel, Device, type Engine, memoryBytes, onPanic, type Reply } from "../wasm/foretoken.js";
 import { adapterName } from "./adapter.js";
 import { EngineError, toError, unloaded } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
@@ -9,20 +9,19 @@ import type { LoadConfig, LoadProgress } from "./options.js";
 import type { EngineInfo, EngineMetrics } from "./types.js";
 
 /** All engines of a thread share one instance. */
-let instance: Promise<WebAssembly.Memory> | undefined;
+let instance: Promise<void> | undefined;
 /** Set when the instance is lost. */
 let panicked: EngineError | undefined;
 const panicWatchers = new Set<(error: EngineError) => void>();
 
-export function start(wasmUrl: string | undefined): Promise<WebAssembly.Memory> {
+export function start(wasmUrl: string | undefined): Promise<void> {
   instance ??= (async () => {
     try {
-      const { memory } = await init(wasmUrl === undefined ? undefined : { module_or_path: wasmUrl });
+      await init(wasmUrl === undefined ? undefined : { module_or_path: wasmUrl });
       onPanic((message: string) => {
         panicked = new EngineError("internal", message);
         for (const watcher of panicWatchers) watcher(panicked);
       });
-      return memory;
     } catch (cause) {
       instance = undefined;
       throw new EngineError("network", `the engine's wasm module cannot be loaded (see the option wasmUrl): ${String(cause)}`, { cause });
@@ -60,7 +59,6 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   let engine: Engine | undefined;
   /** The browser's device: whoever holds it can end what waits for it, whatever state wasm is in. */
   let gpu: Gpu | undefined;
-  let memory: WebAssembly.Memory;
   let verified = false;
   let nextStream = 1;
   /** Set when everything was given back, or is about to be. */
@@ -105,7 +103,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   async function load(config: LoadConfig, onProgress: (progress: LoadProgress) => void, signal: AbortSignal): Promise<void> {
     if (panicked !== undefined) throw panicked;
     const name = await adapterName();
-    memory = await start(config.wasmUrl);
+    await start(config.wasmUrl);
     const device = await guarded(Device.open(name, config.tier, config.engine));
     gpu = device.gpu as Gpu;
     try {
@@ -249,7 +247,7 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     info: async () => ({
       ...(loaded().info() as Omit<EngineInfo, "integrity" | "wasmBytes">),
       integrity: verified ? "verified" : "unverified",
-      wasmBytes: memory.buffer.byteLength,
+      wasmBytes: memoryBytes(),
     }),
   };
 }
