@@ -35,7 +35,7 @@ export async function checkKernels(options: KernelCheckOptions = {}): Promise<{ 
   const name = await adapterName();
   await start(options.wasmUrl?.toString());
   try {
-    const device = await Device.open(name, options.tier, "{}");
+    const device = await guardPanic(Device.open(name, options.tier, "{}"));
     return { adapter: (await guardPanic(device.checkKernels(report))) as EngineInfo["adapter"], kernels };
   } catch (error) {
     throw toError(error);

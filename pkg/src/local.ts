@@ -243,7 +243,10 @@ export function localHost(onLost: (error: EngineError) => void): Host {
     tokenize: async (text) => Array.from(loaded().tokenize(text)),
     detokenize: async (tokens) => loaded().detokenize(Uint32Array.from(tokens)),
     metrics: async () => loaded().metrics() as EngineMetrics,
-    passTimes: async () => guarded(loaded().passTimes() as Promise<[number, number][]>),
+    passTimes: async () =>
+      guarded(loaded().passTimes() as Promise<[number, number][]>).catch((error: unknown) => {
+        throw ended ?? error;
+      }),
     info: async () => ({
       ...(loaded().info() as Omit<EngineInfo, "integrity" | "wasmBytes">),
       integrity: verified ? "verified" : "unverified",

@@ -150,10 +150,10 @@ function toFiles(model: ModelSource): FileConfig[] {
   }
   const url = new URL(absolute(remote.url, "model"));
   const { pathname } = url;
-  const [, number, count] = PART.exec(pathname.replace(/\.gguf$/, "")) ?? [];
+  const [, number, count] = /-(\d{5})-of-(\d{5})\.gguf$/.exec(pathname) ?? [];
   const parts = Number(count ?? 1);
-  if (Number(number ?? 1) !== 1 || parts > MOST_PARTS) {
-    throw refused("model", `is part ${number} of ${count}: give the first, of at most ${MOST_PARTS}`);
+  if (Number(number ?? 1) !== 1 || parts < 1 || parts > MOST_PARTS) {
+    throw refused("model", `is part ${number} of ${count}: give the first, of 1 to ${MOST_PARTS}`);
   }
   const hashes = [remote.sha256 ?? []].flat();
   if ((hashes.length > 0 && hashes.length !== parts) || !hashes.every((hash) => /^[0-9a-f]{64}$/i.test(hash))) {

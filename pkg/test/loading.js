@@ -148,6 +148,8 @@ export const cases = {
     }
     const none = await failure(fetched({ model: [] }), "no files");
     equal([none.code, none.param], ["invalid_request", "model"], "code and param");
+    const noParts = await failure(fetched({ model: "/played/m-00001-of-00000.gguf" }), "a part of none");
+    equal([noParts.code, noParts.param], ["invalid_request", "model"], "code and param");
   },
 
   "a part of a split model that is missing, wrong or no first one is named": async () => {

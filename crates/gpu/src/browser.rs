@@ -44,8 +44,9 @@ pub(crate) struct Lease {
     queue: wgpu::Queue,
     fault: Arc<Mutex<Fault>>,
     clock: Clock,
-    /// Whether pipelines were made since the last wait, or it computes on a processor.
-    is_slow: Cell<bool>,
+    /// Pipelines that were made, and how many of them when what was last waited for was asked for.
+    compiled: Cell<u32>,
+    caught_up: Cell<u32>,
     is_software: bool,
     /// The wait under way.
     patience: RefCell<Option<Patience>>,
@@ -57,6 +58,7 @@ pub(crate) struct Lease {
     look: Closure<dyn FnMut()>,
     thrown: Rc<RefCell<Option<String>>>,
     _create_buffer: Closure<dyn FnMut(JsValue) -> JsValue>,
+    _uncaptured_error: Closure<dyn FnMut(JsValue)>,
 }
 
 /// While it lives, the device may not be silent for too long.
@@ -80,6 +82,7 @@ impl Lease {
                     available: said(&error),
                 }
             })?;
+        let uncaptured_error = caught_internal_errors(browser_device(device), fault);
         Ok(Rc::new_cyclic(|lease: &Weak<Self>| {
             let lease = lease.clone();
             let look = Closure::new(move || {
@@ -92,7 +95,8 @@ impl Lease {
                 queue: queue.clone(),
                 fault: Arc::clone(fault),
                 clock: Clock::start(),
-                is_slow: Cell::new(is_software),
+                compiled: Cell::default(),
+                caught_up: Cell::default(),
                 is_software,
                 patience: RefCell::default(),
                 answered: RefCell::default(),
@@ -101,6 +105,7 @@ impl Lease {
                 look,
                 thrown,
                 _create_buffer: create_buffer,
+                _uncaptured_error: uncaptured_error,
             }
         }))
     }
@@ -129,19 +134,26 @@ impl Lease {
         }
     }
 
-    /// Something is compiled: the next wait may take longer.
+    /// Something is compiled: waits for what comes after it may take longer.
     pub(crate) fn compiles(&self) {
-        self.is_slow.set(true);
+        self.compiled.set(self.compiled.get().wrapping_add(1));
     }
 
-    /// Everything submitted was done.
-    pub(crate) fn caught_up(&self) {
-        self.is_slow.set(self.is_software);
+    /// How many pipelines were made so far.
+    pub(crate) fn compiled(&self) -> u32 {
+        self.compiled.get()
+    }
+
+    /// What was asked for after so many pipelines was done.
+    pub(crate) fn caught_up(&self, compiled: u32) {
+        self.caught_up.set(compiled);
     }
 
     /// Begins to wait; one wait at a time.
     pub(crate) fn wait(&self) -> Wait<'_> {
-        let patience = Patience::new(self.is_slow.get(), self.clock.elapsed_ms());
+        debug_assert!(self.patience.borrow().is_none(), "one wait at a time");
+        let is_slow = self.is_software || self.compiled.get() != self.caught_up.get();
+        let patience = Patience::new(is_slow, self.clock.elapsed_ms());
         self.patience.replace(Some(patience));
         self.look_again();
         Wait(self)
@@ -191,6 +203,8 @@ impl Drop for Lease {
         if let Some(timer) = self.timer.take() {
             clear_timeout(&timer);
         }
+        // Its closure ends with this.
+        let _ = Reflect::set(self.device(), &UNCAPTURED.into(), &JsValue::NULL);
         self.device.destroy();
     }
 }
@@ -220,6 +234,33 @@ fn caught_create_buffer(
     });
     Reflect::set(device, &name, caught.as_ref())?;
     Ok(caught)
+}
+
+const UNCAPTURED: &str = "onuncapturederror";
+
+/// Puts itself before the handler that wgpu installed, which panics at a `GPUInternalError`: a driver's compiler that fails.
+fn caught_internal_errors(
+    device: &Object,
+    fault: &Arc<Mutex<Fault>>,
+) -> Closure<dyn FnMut(JsValue)> {
+    let get = |of: &JsValue, key: &str| Reflect::get(of, &key.into()).unwrap_or_default();
+    let own = get(device, UNCAPTURED).dyn_into::<Function>().ok();
+    let (fault, this) = (Arc::clone(fault), device.clone());
+    let caught = Closure::new(move |event: JsValue| {
+        let error = get(&event, "error");
+        let class = get(&get(&error, "constructor"), "name").as_string();
+        match (class.as_deref(), &own) {
+            (Some("GPUValidationError" | "GPUOutOfMemoryError"), Some(own)) => {
+                let _ = own.call1(&this, &event);
+            }
+            _ => lock(&fault).report(OpsError::Kernel {
+                kernel: "driver".to_owned(),
+                reason: said(&error),
+            }),
+        }
+    });
+    let _ = Reflect::set(device, &UNCAPTURED.into(), caught.as_ref());
+    caught
 }
 
 /// The first line of what was thrown.

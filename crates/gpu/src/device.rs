@@ -200,6 +200,11 @@ impl Fault {
         self.wake();
     }
 
+    /// The driver says that something is wrong.
+    pub(crate) fn report(&mut self, error: OpsError) {
+        self.error.get_or_insert(error);
+    }
+
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -299,7 +304,7 @@ impl Device {
                     reason: other.to_string(),
                 },
             };
-            lock(&on_error).error.get_or_insert(error);
+            lock(&on_error).report(error);
         }));
         let max_binding_bytes = offered
             .max_storage_buffer_binding_size
@@ -447,6 +452,8 @@ impl Device {
         let mapping = Mapping {
             buffer: buffer.clone(),
             outcome: Arc::default(),
+            #[cfg(target_arch = "wasm32")]
+            compiled: self.lease.compiled(),
         };
         let result = Arc::clone(&mapping.outcome);
         let fault = Arc::clone(&self.fault);
@@ -477,7 +484,7 @@ impl Device {
             reason: error.to_string(),
         })?;
         #[cfg(target_arch = "wasm32")]
-        self.lease.caught_up();
+        self.lease.caught_up(mapping.compiled);
         match mapping.buffer.get_mapped_range(0..bytes) {
             Ok(view) => Ok(view.to_vec()),
             Err(error) => Err(OpsError::DeviceLost {
@@ -517,6 +524,9 @@ type MapOutcome = Result<(), wgpu::BufferAsyncError>;
 /// A map that was asked for. Dropping it takes it back, whether it came or not.
 pub(crate) struct Mapping {
     buffer: wgpu::Buffer,
+    /// Pipelines that were made before it was asked for.
+    #[cfg(target_arch = "wasm32")]
+    compiled: u32,
     outcome: Arc<Mutex<Option<MapOutcome>>>,
 }
 

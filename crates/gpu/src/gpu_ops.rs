@@ -371,6 +371,7 @@ impl Ops for GpuOps {
     }
 
     fn kv_cache(&mut self, shape: KvShape) -> Result<GpuKvCache, OpsError> {
+        attention::check_heads(&shape)?;
         let scalar = self.kv_scalar_bytes();
         let elements = u64::from(shape.sequences)
             * u64::from(shape.kv_heads)

@@ -103,6 +103,9 @@ fn read_head_dim(
             ));
         }
     };
+    if head_dim > 256 {
+        return Err(unsupported(&key, head_dim, "heads of at most 256"));
+    }
     if !head_dim.is_multiple_of(4) {
         return Err(unsupported(
             &key,

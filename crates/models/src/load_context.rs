@@ -1,6 +1,6 @@
 //! [`LoadContext`]: from a file to the ops.
 
-use foretoken_core::{MatrixLayout, MatrixPart, Ops, ROW_GROUP};
+use foretoken_core::{MatrixLayout, MatrixPart, Ops, OpsError, ROW_GROUP};
 use foretoken_weights::{
     ByteSource, DEFAULT_BLOCK_BYTES, Gguf, RowBlocks, TensorInfo, read_vector_f32,
 };
@@ -113,8 +113,19 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
         let tensor = self.gguf.required_tensor(name)?;
         check_shape(tensor, &[u64::from(len)])?;
         let Some(source) = self.source else {
-            // What any vector may hold.
-            return Ok(vec![1.0; len as usize]);
+            // What any vector may hold; no byte of the file vouches for its length.
+            let mut values = Vec::new();
+            let needed = u64::from(len) * 4;
+            if values.try_reserve_exact(len as usize).is_err() {
+                return Err(OpsError::OutOfMemory {
+                    what: name.to_owned(),
+                    needed,
+                    available: "less than that in host memory".to_owned(),
+                }
+                .into());
+            }
+            values.resize(len as usize, 1.0);
+            return Ok(values);
         };
         let values = read_vector_f32(source, tensor).await?;
         self.advance(tensor.bytes).await?;

@@ -213,6 +213,7 @@ fn broken_files_are_refused_by_name() {
         ("3 kv heads", |d| d.set("llama.attention.head_count_kv", 3u32), &["head_count_kv", "is 3", "2 query heads"]),
         ("7 heads", |d| d.set("llama.attention.head_count", 7u32), &["head_count", "is 7", "32"]),
         ("many heads", |d| { d.set("llama.attention.head_count", 1u32 << 31); d.set("llama.attention.key_length", 32u32); }, &["head_count", "2147483648"]),
+        ("wide heads", |d| d.set("llama.attention.key_length", 512u32), &["llama.attention.key_length", "512", "256"]),
         ("0 hidden", |d| d.set("llama.embedding_length", 0u32), &["llama.embedding_length", "is 0"]),
         ("hidden 48", |d| d.set("llama.embedding_length", 48u32), &["llama.embedding_length", "is 48", "multiples of 32"]),
         ("hidden 64", |d| { d.set("llama.embedding_length", 64u32); d.remove("llama.rope.dimension_count"); }, &["token_embd.weight", "64 x 8", "32 x 8"]),

@@ -73,12 +73,14 @@ impl Gguf {
                 });
             }
             gguf.tensors.extend(tensors);
-            stated.push((part, metadata));
+            stated.push((part, part.stated_tensors(&metadata)?));
         }
         let all = u32::try_from(gguf.tensors.len()).unwrap_or(u32::MAX);
-        first.check_tensors(&gguf.metadata, all)?;
-        for (part, metadata) in &stated {
-            part.check_tensors(metadata, all)?;
+        if !others.is_empty() {
+            stated.push((first, first.stated_tensors(&gguf.metadata)?));
+        }
+        for (part, stated) in stated {
+            part.check_tensors(stated, all)?;
         }
         if !others.is_empty() {
             gguf.by_name = tensors::sorted_names(source.name(), &gguf.tensors, all)?;

@@ -104,16 +104,13 @@ impl<S: ?Sized> Part<'_, S> {
         self.expect(NUMBER, metadata.required_u32(NUMBER)?, self.index, &place)
     }
 
+    /// How many tensors it says all parts have.
+    pub(crate) fn stated_tensors(&self, metadata: &Metadata) -> Result<u32, WeightsError> {
+        metadata.required_u32(TENSORS)
+    }
+
     /// Holds the number of tensors it says all parts have against what they have.
-    pub(crate) fn check_tensors(
-        &self,
-        metadata: &Metadata,
-        found: u32,
-    ) -> Result<(), WeightsError> {
-        if self.count == 1 {
-            return Ok(());
-        }
-        let stated = metadata.required_u32(TENSORS)?;
+    pub(crate) fn check_tensors(&self, stated: u32, found: u32) -> Result<(), WeightsError> {
         self.expect(TENSORS, stated, found, &format!("the parts have {found}"))
     }
 

@@ -15,7 +15,8 @@ const MODULE: &str = "a";
 /// Calls things in wasm-bindgen's JavaScript as wasm-opt did.
 ///
 /// # Errors
-/// If something is not where wasm-bindgen puts it: once among the imports, and after `wasm.` wherever an export is used.
+/// If something is not where wasm-bindgen puts it: once among the imports, and after `wasm.` wherever an export is used. The types that it
+/// gives what wasm exports (`InitOutput`) keep the long names: nobody but its own JavaScript uses those.
 pub fn apply(javascript: &str, printed: &str) -> Result<String> {
     let start = printed.find('{').context("wasm-opt printed no names")?;
     let mut names: Value = serde_json::from_str(&printed[start..]).context("wasm-opt's names")?;
@@ -45,6 +46,10 @@ pub fn apply(javascript: &str, printed: &str) -> Result<String> {
     exports.sort_by_key(|(name, _)| Reverse(name.len()));
     for (name, short) in exports {
         text = text.replace(&format!("wasm.{name}"), &format!("wasm.{short}"));
+        ensure!(
+            !text.contains(&format!(".{name}(")),
+            "wasm-bindgen's JavaScript calls {name} in another way than by `wasm.{name}`"
+        );
     }
     Ok(text)
 }

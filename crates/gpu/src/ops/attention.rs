@@ -1,7 +1,7 @@
 //! `attention`: q and k rotated, k and v written to the cache, then split over fixed spans of positions and reduced in ascending
 //! order; or all of it in one dispatch, where that is shorter.
 
-use foretoken_core::{AttentionShape, MAX_PREFILL_ROWS, RopeStyle};
+use foretoken_core::{AttentionShape, KvShape, MAX_PREFILL_ROWS, OpsError, RopeStyle};
 
 use crate::gpu_ops::{GpuActivation, GpuKvCache, GpuOps, GpuRopeTable};
 use crate::ops::MAX_STEP_ROWS;
@@ -56,11 +56,36 @@ pub(crate) fn part_bytes(heads: u32, head_dim: u32, context: u32) -> u64 {
 
 /// Queries that share a key and value load: more would not stay in registers.
 const MAX_QUERIES: u32 = 16;
+/// Words of workgroup memory that every device has.
+const SCRATCH_WORDS: u32 = 16 * 1024 / 4;
+
+/// Queries for which `lib/attention_span.wgsl` finds room in workgroup memory: what it keeps of one.
+const fn queries_that_fit(head_dim4: u32) -> u32 {
+    let columns = 4 * head_dim4 + 1;
+    let longest = if columns > SPAN { columns } else { SPAN };
+    SCRATCH_WORDS / (longest + 1)
+}
+
+/// Refuses more query heads for a key head than the kernels take.
+pub(crate) fn check_heads(shape: &KvShape) -> Result<(), OpsError> {
+    let most = queries_that_fit(shape.head_dim / 4);
+    if shape.heads / shape.kv_heads <= most {
+        return Ok(());
+    }
+    Err(OpsError::Unavailable {
+        reason: format!(
+            "attention takes at most {most} query heads of {} dimensions for a key head; the model has {} for {}",
+            shape.head_dim, shape.heads, shape.kv_heads
+        ),
+    })
+}
 
 /// Rows a workgroup takes: as many as the matmuls do, while their queries fit.
-const fn rows_a_workgroup(rows: u32, gqa: u32) -> u32 {
+const fn rows_a_workgroup(rows: u32, gqa: u32, head_dim4: u32) -> u32 {
+    let fit = queries_that_fit(head_dim4);
+    let most = if fit < MAX_QUERIES { fit } else { MAX_QUERIES };
     let mut c = rows;
-    while c > 1 && c * gqa > MAX_QUERIES {
+    while c > 1 && c * gqa > most {
         c /= 2;
     }
     c
@@ -160,12 +185,20 @@ const fn whole_spans(software: bool) -> u32 {
 pub(crate) fn catalog(tier: Tier) -> Vec<Kernel> {
     let styles = [RopeStyle::Interleaved, RopeStyle::Halves];
     let mut kernels = Vec::new();
-    for head_dim4 in [4, 16, 20, 32] {
+    // The widest heads too, with few factors: what they need of workgroup memory is what may fail.
+    let heads: [(u32, &[u32]); 5] = [
+        (4, &[1, 2, 3, 7]),
+        (16, &[1, 2, 3, 7]),
+        (20, &[1, 2, 3, 7]),
+        (32, &[1, 2, 3, 7]),
+        (64, &[4]),
+    ];
+    for (head_dim4, factors) in heads {
         kernels.extend(styles.map(|style| rope_kernel(2 * head_dim4, style, tier)));
         kernels.push(reduce_kernel(head_dim4));
-        for gqa in [1, 2, 3, 7] {
+        for &gqa in factors {
             let mut taken = [1, 2, 4, 8]
-                .map(|rows| rows_a_workgroup(rows, gqa))
+                .map(|rows| rows_a_workgroup(rows, gqa, head_dim4))
                 .to_vec();
             taken.dedup();
             for c in taken {
@@ -233,7 +266,7 @@ impl GpuOps {
             .clone()
             .expect("allocated with the KV cache");
         let rows = self.pass.rows;
-        let c = rows_a_workgroup(self.rows_a_thread(rows), gqa);
+        let c = rows_a_workgroup(self.rows_a_thread(rows), gqa, head_dim4);
         let report = &self.recorder.gpu.report;
         let software = report.software;
         let lanes_fit = report.subgroup_size == (SUBGROUP_LANES, SUBGROUP_LANES)
