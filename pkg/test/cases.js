@@ -6,9 +6,9 @@ import { all, equal, failure, NGRAM, ok, TINY } from "./check.js";
 
 const QUESTION = [{ role: "user", content: "What is 7?" }];
 
-/** Runs with an engine on TINY, and unloads it. */
+/** Runs with an engine on TINY, and unloads it. On the plain tier, whose kernels compile fastest on Chromium's software driver. */
 async function withTiny(options, test) {
-  const engine = await createEngine({ model: TINY, ...options });
+  const engine = await createEngine({ model: TINY, tier: "base", ...options });
   try {
     await test(engine);
   } finally {
@@ -128,7 +128,7 @@ export const cases = {
       equal([refused.code, refused.param], ["invalid_request", param], "code and param");
     }
     for (const worker of [true, false]) {
-      const option = await failure(createEngine({ model: TINY, worker, contextLength: NaN }), "no number");
+      const option = await failure(createEngine({ model: TINY, tier: "base", worker, contextLength: NaN }), "no number");
       equal([option.code, option.param], ["invalid_request", "contextLength"], "code and param");
     }
   }),
@@ -215,7 +215,7 @@ export const cases = {
     const there = await import(`${cdn}/pkg/dist/index.js`);
     // Its worker through a small module made there; and served from here, as for a policy that forbids that.
     for (const more of [{}, { workerUrl: "/pkg/dist/worker.js" }]) {
-      const engine = await there.createEngine({ model: TINY, ...more });
+      const engine = await there.createEngine({ model: TINY, tier: "base", ...more });
       try {
         await streamingEqualsWhole(engine);
       } finally {
@@ -264,7 +264,7 @@ export const cases = {
     };
     for (const worker of [true, false]) {
       for (const ask of [whole, streamed, fetched]) {
-        const engine = await createEngine({ model: TINY, worker });
+        const engine = await createEngine({ model: TINY, tier: "base", worker });
         const what = `${ask.name}, worker: ${worker}`;
         const flying = failure(ask(engine), what);
         const waiting = failure(engine.chat.completions.create(chat()), `behind ${what}`);
@@ -282,7 +282,7 @@ export const cases = {
     globalThis.setTimeout = (call, ms, ...args) => setTimeout(call, ms >= 20_000 ? 100 : ms, ...args);
     try {
       // A module that says nothing.
-      const error = await failure(createEngine({ model: TINY, workerUrl: "/pkg/test/check.js" }), "no worker");
+      const error = await failure(createEngine({ model: TINY, tier: "base", workerUrl: "/pkg/test/check.js" }), "no worker");
       equal(error.code, "worker_lost", `code of: ${error.message}`);
     } finally {
       globalThis.setTimeout = setTimeout;
@@ -369,7 +369,7 @@ export const cases = {
 
   "loading can be aborted": async () => {
     const controller = new AbortController();
-    const loading = createEngine({ model: TINY, signal: controller.signal, onProgress: () => controller.abort() });
+    const loading = createEngine({ model: TINY, tier: "base", signal: controller.signal, onProgress: () => controller.abort() });
     equal((await failure(loading, "an aborted load")).name, "AbortError", "abort");
   },
 
@@ -403,7 +403,7 @@ export const cases = {
     await clearCache();
     const phases = [[], []];
     const engines = await Promise.all(phases.map((seen) =>
-      createEngine({ model: TINY, onProgress: ({ phase }) => seen.push(phase) })));
+      createEngine({ model: TINY, tier: "base", onProgress: ({ phase }) => seen.push(phase) })));
     equal(phases.filter((seen) => seen.includes("download")).length, 1, "downloads");
     const answers = await Promise.all(engines.map((engine) => engine.chat.completions.create(chat())));
     equal(answers[0].choices[0].message, answers[1].choices[0].message, "answers");
@@ -415,7 +415,7 @@ export const cases = {
     const { estimate } = StorageManager.prototype;
     StorageManager.prototype.estimate = async () => ({ quota: 1000, usage: 900 });
     try {
-      const error = await failure(createEngine({ model: TINY, worker: false }), "a full store");
+      const error = await failure(createEngine({ model: TINY, tier: "base", worker: false }), "a full store");
       equal(error.code, "quota_exceeded", `code of: ${error.message}`);
     } finally {
       StorageManager.prototype.estimate = estimate;
@@ -433,7 +433,7 @@ export const cases = {
       return writable;
     };
     try {
-      const error = await failure(createEngine({ model: TINY, worker: false }), "a store that is full at the end");
+      const error = await failure(createEngine({ model: TINY, tier: "base", worker: false }), "a store that is full at the end");
       equal(error.code, "quota_exceeded", `code of: ${error.message}`);
     } finally {
       FileSystemFileHandle.prototype.createWritable = createWritable;
@@ -488,7 +488,7 @@ export const cases = {
       await writable.truncate(60000);
       await writable.close();
     }
-    const damaged = await failure(createEngine({ model: TINY }), "a damaged file");
+    const damaged = await failure(createEngine({ model: TINY, tier: "base" }), "a damaged file");
     equal(damaged.code, "integrity", `code of: ${damaged.message}`);
     equal(await listCached(), [], "kept");
     await withTiny({}, streamingEqualsWhole);
@@ -516,7 +516,7 @@ export const cases = {
     const gpu = Object.getOwnPropertyDescriptor(Navigator.prototype, "gpu");
     delete Navigator.prototype.gpu;
     try {
-      const error = await failure(createEngine({ model: TINY, worker: false }), "no WebGPU");
+      const error = await failure(createEngine({ model: TINY, tier: "base", worker: false }), "no WebGPU");
       equal(error.code, "webgpu_unavailable", `code of: ${error.message}`);
     } finally {
       Object.defineProperty(Navigator.prototype, "gpu", gpu);
@@ -524,7 +524,7 @@ export const cases = {
     const { requestAdapter } = GPU.prototype;
     GPU.prototype.requestAdapter = async () => null;
     try {
-      const error = await failure(createEngine({ model: TINY, worker: false }), "no adapter");
+      const error = await failure(createEngine({ model: TINY, tier: "base", worker: false }), "no adapter");
       equal(error.code, "webgpu_unavailable", `code of: ${error.message}`);
     } finally {
       GPU.prototype.requestAdapter = requestAdapter;

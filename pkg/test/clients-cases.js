@@ -10,7 +10,7 @@ const LONG = { max_tokens: 40, ignore_eos: true };
 /** Runs with an engine that speculates and tells everything it can. */
 async function withEngine(test) {
   const engine = await createEngine({
-    model: TINY, speculativeConfig: NGRAM, perRequestSpecDecodeMetrics: "summary", enablePerRequestMetrics: true,
+    model: TINY, tier: "base", speculativeConfig: NGRAM, perRequestSpecDecodeMetrics: "summary", enablePerRequestMetrics: true,
   });
   try {
     await test(engine);

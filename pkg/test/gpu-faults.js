@@ -35,7 +35,7 @@ async function here(test) {
 }
 
 async function withTiny(options, test) {
-  const engine = await createEngine({ model: TINY, ...options });
+  const engine = await createEngine({ model: TINY, tier: "base", ...options });
   try {
     await test(engine);
   } finally {
@@ -114,7 +114,7 @@ export const gpuFaults = {
         seen.add(progress.phase);
         if (progress.phase === phase) fault.devices.at(-1).destroy();
       };
-      const error = await failure(createEngine({ model: TINY, worker: false, onProgress }), phase);
+      const error = await failure(createEngine({ model: TINY, tier: "base", worker: false, onProgress }), phase);
       equal(error.code, "device_lost", `${phase}: ${error.message}`);
     }
     await withTiny({ worker: false }, async (engine) => ok((await text(engine)) !== "", "an answer"));
@@ -128,7 +128,7 @@ export const gpuFaults = {
       for (const buffers of bufferFails === "thrown" ? [0, 1, 20] : [1, 20, made - 1]) {
         Object.assign(fault, { buffers, bufferFails, failed: undefined });
         const what = `buffer ${buffers} of ${made}, ${bufferFails}`;
-        const error = await failure(createEngine({ model: TINY, worker: false }), what);
+        const error = await failure(createEngine({ model: TINY, tier: "base", worker: false }), what);
         ok(error instanceof EngineError && error.code === "out_of_memory", `${what}: ${error.code} ${error.message}`);
         ok(error.message.includes(`${fault.failed.size} bytes needed`), `${what}: ${error.message}`);
         ok(buffers === 0 || error.message.includes(fault.failed.label), `${what}, ${fault.failed.label}: ${error.message}`);
@@ -150,7 +150,7 @@ export const gpuFaults = {
 
   "a small device says what is needed and what it has": () => here(async (fault) => {
     fault.limit = 70_000;
-    const error = await failure(createEngine({ model: TINY, worker: false }), "a small device");
+    const error = await failure(createEngine({ model: TINY, tier: "base", worker: false }), "a small device");
     equal(error.code, "out_of_memory", error.message);
     ok(/\d{5,} bytes needed.*at most 70000 bytes/.test(error.message), error.message);
   }),
@@ -158,12 +158,12 @@ export const gpuFaults = {
   "in a worker too, what has no device downloads nothing": async () => {
     await clearCache();
     for (const query of ["?adapter=none", "?device=refused"]) {
-      const error = await failure(createEngine({ model: TINY, workerUrl: WORKER + query }), query);
+      const error = await failure(createEngine({ model: TINY, tier: "base", workerUrl: WORKER + query }), query);
       equal(error.code, "webgpu_unavailable", `${query}: ${error.message}`);
     }
     await here(async (fault) => {
       fault.device = "refused";
-      const error = await failure(createEngine({ model: TINY, worker: false }), "no device");
+      const error = await failure(createEngine({ model: TINY, tier: "base", worker: false }), "no device");
       equal(error.code, "webgpu_unavailable", error.message);
       ok(error.message.includes("no device today"), error.message);
     });
@@ -172,13 +172,13 @@ export const gpuFaults = {
 
   "in a worker too, memory that is not to be had is named": async () => {
     for (const bufferFails of ["thrown", "told"]) {
-      const error = await failure(createEngine({ model: TINY, workerUrl: `${WORKER}?buffers=20&bufferFails=${bufferFails}` }), bufferFails);
+      const error = await failure(createEngine({ model: TINY, tier: "base", workerUrl: `${WORKER}?buffers=20&bufferFails=${bufferFails}` }), bufferFails);
       equal(error.code, "out_of_memory", error.message);
     }
   },
 
   "a panic while loading is told, and the next worker is a fresh one": async () => {
-    const error = await failure(createEngine({ model: TINY, workerUrl: `${WORKER}?writes=thrown` }), "a panic");
+    const error = await failure(createEngine({ model: TINY, tier: "base", workerUrl: `${WORKER}?writes=thrown` }), "a panic");
     equal(error.code, "internal", error.message);
     await withTiny({ workerUrl: WORKER }, async (engine) => ok((await text(engine)) !== "", "an answer"));
   },
@@ -197,7 +197,7 @@ export const gpuFaults = {
 
   "unloading gives the device back at once, even while it hangs": () => here(async (fault) => {
     for (const maps of [undefined, "dropped"]) {
-      const engine = await createEngine({ model: TINY, worker: false });
+      const engine = await createEngine({ model: TINY, tier: "base", worker: false });
       fault.maps = maps;
       const flying = failure(text(engine, LONG), "in flight");
       const waiting = failure(text(engine), "waiting");
@@ -212,7 +212,7 @@ export const gpuFaults = {
   "an abort while loading gives the device back": () => here(async (fault) => {
     const controller = new AbortController();
     const onProgress = ({ phase }) => phase === "upload" && controller.abort();
-    const loading = createEngine({ model: TINY, worker: false, signal: controller.signal, onProgress });
+    const loading = createEngine({ model: TINY, tier: "base", worker: false, signal: controller.signal, onProgress });
     equal((await failure(loading, "an aborted load")).name, "AbortError", "abort");
     equal((await soon(fault.devices.at(-1).lost, "the device's end")).reason, "destroyed", "device");
   }),
@@ -236,7 +236,7 @@ export const gpuFaults = {
 };
 
 async function unloadedWhileReviving(fault, workers, worker) {
-  const engine = await createEngine({ model: TINY, worker, workerUrl: WORKER });
+  const engine = await createEngine({ model: TINY, tier: "base", worker, workerUrl: WORKER });
   const flying = failure(text(engine, LONG), "in flight");
   fault.device = "pending";
   if (worker) workers[0].terminate();

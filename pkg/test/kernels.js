@@ -42,7 +42,7 @@ export const cases = {
 
   "what passes cost is measured between requests": async () => {
     for (const worker of [true, false]) {
-      const engine = await createEngine({ model: TINY, worker, speculativeConfig: NGRAM });
+      const engine = await createEngine({ model: TINY, tier: "base", worker, speculativeConfig: NGRAM });
       try {
         const request = { prompt: "the cat the cat the", max_tokens: 20, temperature: 0 };
         const before = await engine.completions.create(request);

@@ -53,7 +53,7 @@ async function counting(test) {
   }
 }
 
-const load = () => createEngine({ model: TINY, worker: false, speculativeConfig: NGRAM, perRequestSpecDecodeMetrics: "detailed" });
+const load = () => createEngine({ model: TINY, tier: "base", worker: false, speculativeConfig: NGRAM, perRequestSpecDecodeMetrics: "detailed" });
 
 const text = (more) => ({ prompt: "the cat the cat the", max_tokens: 12, ...more });
 

@@ -68,7 +68,7 @@ async function played(files, faults, test) {
 
 /** Loads, tells what the engine answers and says of itself, and unloads. */
 async function answers(options) {
-  const engine = await createEngine({ worker: false, ...options });
+  const engine = await createEngine({ worker: false, tier: "base", ...options });
   try {
     const { choices } = await engine.completions.create({ prompt: "the cat", max_tokens: 12, temperature: 0, return_token_ids: true });
     return { tokens: choices[0].token_ids, info: await engine.info() };
