@@ -102,7 +102,7 @@ const memoryOfLoad = (page, model) => page.evaluate(async (model) => {
   let memory;
   WebAssembly.instantiateStreaming = async (...args) => {
     const made = await instantiateStreaming.apply(WebAssembly, args);
-    ({ memory } = made.instance.exports);
+    memory = Object.values(made.instance.exports).find((one) => one instanceof WebAssembly.Memory);
     return made;
   };
   const controller = new AbortController();
