@@ -5,17 +5,7 @@
 #import kv
 #import rope
 
-struct Params {
-  heads: u32,
-  kv_heads: u32,
-  context: u32,
-  max_spans: u32,
-  scale: f32,
-  reserved0: u32,
-  reserved1: u32,
-  reserved2: u32,
-}
-@group(0) @binding(1) var<uniform> params: Params;
+#import lib/attention_params.wgsl
 @group(0) @binding(2) var<storage, read_write> qkv: array<vec4<f32>>;   // [rows, (heads + 2 kv_heads) * HEAD_DIM4]
 @group(0) @binding(3) var<storage, read_write> keys: array<KvVec4>;     // [sequences, kv_heads, context, HEAD_DIM4]
 @group(0) @binding(4) var<storage, read_write> values: array<KvVec4>;   // the same

@@ -5,38 +5,32 @@
 #[macro_export]
 macro_rules! everywhere {
     (mod $module:ident { $($name:ident,)* }) => {
-        mod $module {
-            $(
-                #[cfg(not(target_arch = "wasm32"))]
-                #[test]
-                fn $name() {
-                    $crate::reexport::block_on(super::$name());
-                }
-
-                #[cfg(target_arch = "wasm32")]
-                #[$crate::reexport::wasm_bindgen_test::wasm_bindgen_test]
-                async fn $name() {
-                    super::$name().await;
-                }
-            )*
-        }
+        $crate::everywhere!(@ [] mod $module { $($name,)* });
     };
     (long in a browser: mod $module:ident { $($name:ident,)* }) => {
+        $crate::everywhere!(
+            @ [#[ignore = "minutes in a browser; cargo xtask test --all"]]
+            mod $module { $($name,)* }
+        );
+    };
+    // The attributes of a browser's tests, then the same for both.
+    (@ $attributes:tt mod $module:ident { $($name:ident,)* }) => {
         mod $module {
-            $(
-                #[cfg(not(target_arch = "wasm32"))]
-                #[test]
-                fn $name() {
-                    $crate::reexport::block_on(super::$name());
-                }
+            $($crate::everywhere!(@ $attributes fn $name);)*
+        }
+    };
+    (@ [$(#[$attribute:meta])*] fn $name:ident) => {
+        #[cfg(not(target_arch = "wasm32"))]
+        #[test]
+        fn $name() {
+            $crate::reexport::block_on(super::$name());
+        }
 
-                #[cfg(target_arch = "wasm32")]
-                #[$crate::reexport::wasm_bindgen_test::wasm_bindgen_test]
-                #[ignore = "minutes in a browser; cargo xtask test --all"]
-                async fn $name() {
-                    super::$name().await;
-                }
-            )*
+        #[cfg(target_arch = "wasm32")]
+        #[$crate::reexport::wasm_bindgen_test::wasm_bindgen_test]
+        $(#[$attribute])*
+        async fn $name() {
+            super::$name().await;
         }
     };
 }

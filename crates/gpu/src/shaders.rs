@@ -11,6 +11,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("lib/activations_direct_uniform.wgsl", include_str!("../../../shaders/lib/activations_direct_uniform.wgsl")),
     ("lib/activations_uniform.wgsl", include_str!("../../../shaders/lib/activations_uniform.wgsl")),
     ("lib/attention_combine.wgsl", include_str!("../../../shaders/lib/attention_combine.wgsl")),
+    ("lib/attention_params.wgsl", include_str!("../../../shaders/lib/attention_params.wgsl")),
     ("lib/attention_span.wgsl", include_str!("../../../shaders/lib/attention_span.wgsl")),
     ("lib/attention_span_arguments.wgsl", include_str!("../../../shaders/lib/attention_span_arguments.wgsl")),
     ("lib/attention_span_subgroup.wgsl", include_str!("../../../shaders/lib/attention_span_subgroup.wgsl")),
