@@ -24,7 +24,8 @@ export interface KernelCheckOptions {
 }
 
 /**
- * Runs every kernel of every format twice on known data, in this thread, and compares it with the same computation on the CPU. Needs no model.
+ * Runs the kernels of every format twice on known data (of rarer formats each at one number of rows), in this thread, and compares them with the
+ * same computation on the CPU. Needs no model.
  */
 export async function checkKernels(options: KernelCheckOptions = {}): Promise<{ adapter: EngineInfo["adapter"]; kernels: KernelCheck[] }> {
   const kernels: KernelCheck[] = [];

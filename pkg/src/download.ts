@@ -15,6 +15,8 @@ export interface Wanted {
   /** The SHA-256 it must have, where that is known. */
   sha256: string | undefined;
   headers: Record<string, string>;
+  /** Whether it is a GGUF file, which shows at once. */
+  isGguf: boolean;
   /** Its bytes, where a range of it told. */
   size?: number | undefined;
 }
@@ -85,10 +87,10 @@ async function fill(cache: Cache, key: string, wanted: Wanted, doing: Downloadin
 
 /** Fetches, hashes and stores what is missing, in several goes where the connection is cut; throws unless the file is whole and right. */
 async function stream(cache: Cache, key: string, partial: PartialFile, wanted: Wanted, doing: Downloading): Promise<void> {
-  const { url, headers, sha256 } = wanted;
+  const { url, headers, sha256, isGguf } = wanted;
   const { signal } = doing;
   let entry = await cache.entry(key);
-  const begin = () => new Incoming(url, doing.newHash());
+  const begin = () => new Incoming(url, doing.newHash(), isGguf);
   /** What is stored and hashed. */
   let incoming = begin();
   const restart = async () => {

@@ -36,7 +36,7 @@ type Report = (phase: LoadProgress["phase"], loaded: number, total: number, file
  * judges the model before anything is fetched, and the browser's storage is asked for room for all of it.
  */
 export async function open(
-  { files, cache: where, name }: LoadConfig, check: (header: ByteRanges) => Promise<void>, report: Report, signal: AbortSignal,
+  { files, cache: where, name, isFolder }: LoadConfig, check: (header: ByteRanges) => Promise<void>, report: Report, signal: AbortSignal,
 ): Promise<Opened> {
   const cache = where === "opfs" ? await Cache.open() : undefined;
   const doing = ({ name }: Wanted): Downloading => ({
@@ -44,13 +44,15 @@ export async function open(
   });
   const stored = async ({ file, verified }: Downloaded, { url }: Wanted): Promise<Part> =>
     ({ file: new BlobRanges(file), verified, key: await keyOf(url) });
-  const read = () => new Parts(name, parts.map(({ file }) => file!), signal);
+  const names = isFolder ? files.map((file) => file.name) : [];
+  const read = () => new Parts(name, parts.map(({ file }) => file!), names, signal);
 
   const parts: Part[] = [];
   for (const file of files) {
     if (file.kind === "url") {
-      const found = cache && (await cached(cache, file, doing(file)));
-      parts.push(found ? await stored(found, file) : { wanted: { ...file } });
+      const wanted: Wanted = { ...file, isGguf: !isFolder };
+      const found = cache && (await cached(cache, wanted, doing(wanted)));
+      parts.push(found ? await stored(found, wanted) : { wanted });
     } else {
       parts.push({ file: new BlobRanges(file.kind === "blob" ? file.blob : await file.handle.getFile()) });
     }
@@ -107,11 +109,11 @@ async function refuseAll(cache: Cache, name: string, wanted: Wanted[]): Promise<
 }
 
 /** All of a file, where it can be neither cached nor read in parts. */
-async function whole({ url, headers, sha256 }: Wanted, doing: Downloading): Promise<Blob> {
+async function whole({ url, headers, sha256, isGguf }: Wanted, doing: Downloading): Promise<Blob> {
   const response = await request(url, { headers, signal: doing.signal });
   refuseHtml(response, url);
   const total = lengthOf(response) ?? 0;
-  const incoming = new Incoming(url, doing.newHash());
+  const incoming = new Incoming(url, doing.newHash(), isGguf);
   /** Why it was refused: a response does not say why its body failed. */
   let refused: unknown;
   const counted = new TransformStream<Uint8Array, Uint8Array>({

@@ -6,15 +6,19 @@ import { toJson } from "./json.js";
 /**
  * Where a model comes from. A relative URL is the page's. Of a model that is split into several files, the URL of the first
  * (`…-00001-of-0000N.gguf`): the others are beside it. Or all its files: Files and handles in any order, nameless Blobs in theirs.
+ * Of a folder with safetensors files, an array of its files in any order, `config.json` among them: Files, handles and URLs.
  */
-export type ModelSource = string | URL | RemoteModel | Blob | FileSystemFileHandle | (Blob | FileSystemFileHandle)[];
+export type ModelSource = ModelFile | ModelFile[];
+
+/** One file of a model. */
+export type ModelFile = string | URL | RemoteModel | Blob | FileSystemFileHandle;
 
 /** A model file on a server. */
 export interface RemoteModel {
   url: string | URL;
   /** The SHA-256 the file must have, in hexadecimal digits; of a split model, one for each part. */
   sha256?: string | string[];
-  /** The name it is served under; the file's, without `.gguf`, if absent. */
+  /** The name it is served under; the file's, without `.gguf`, if absent. Of a folder, any of its files may say it. */
   name?: string;
   /** Sent with each request for it. */
   headers?: Record<string, string>;
@@ -34,8 +38,12 @@ export interface SpeculativeConfig {
 
 /** Options of `createEngine`. */
 export interface EngineOptions {
-  /** The GGUF file. */
+  /** The GGUF file, or the files of a folder. */
   model: ModelSource;
+  /**
+   * Quantises matrices of f32, f16 and bf16 while loading; "q4_0" the embedding and the head to "q8_0". Default: as the file has them.
+   */
+  quantize?: "q8_0" | "q4_0";
   /** Not supported yet: refused by name. */
   draftModel?: undefined;
   /** Who drafts; absent: nobody. */
@@ -86,8 +94,9 @@ export type FileConfig =
 export interface LoadConfig {
   /** The model's name. */
   name: string;
-  /** One, or the parts of a split model in order. */
+  /** One, or the parts of a split model in order, or a folder's files. */
   files: FileConfig[];
+  isFolder: boolean;
   cache: "opfs" | "none";
   tier: string | undefined;
   wasmUrl: string | undefined;
@@ -97,7 +106,7 @@ export interface LoadConfig {
 
 const KNOWN = [
   "model", "draftModel", "speculativeConfig", "perRequestSpecDecodeMetrics", "enablePerRequestMetrics",
-  "enableForceIncludeUsage", "contextLength", "cache", "worker", "workerUrl", "wasmUrl", "tier", "onProgress", "signal",
+  "enableForceIncludeUsage", "contextLength", "quantize", "cache", "worker", "workerUrl", "wasmUrl", "tier", "onProgress", "signal",
 ];
 
 /** Validates options as far as JavaScript does; the engine validates its own. */
@@ -110,17 +119,20 @@ export function toConfig(options: EngineOptions): LoadConfig {
   const { cache = "opfs" } = options;
   if (cache !== "opfs" && cache !== "none") throw refused("cache", 'must be "opfs" or "none"');
   const files = toFiles(options.model);
-  const [{ kind, name }] = files as [FileConfig];
-  const modelName = (kind === "url" && (options.model as RemoteModel).name) || name.replace(PART, "");
+  const isFolder = files.some(({ name }) => name === "config.json");
+  const stated = [options.model].flat().find((model) => (model as RemoteModel).url && (model as RemoteModel).name) as RemoteModel;
+  const modelName = stated?.name ?? (isFolder ? "model" : files[0]!.name.replace(PART, ""));
   return {
     name: modelName,
     files,
+    isFolder,
     cache,
     tier: options.tier,
     wasmUrl: options.wasmUrl === undefined ? undefined : absolute(options.wasmUrl, "wasmUrl"),
     engine: toJson({
       modelName,
       contextLength: options.contextLength,
+      quantize: options.quantize,
       speculativeConfig: options.speculativeConfig,
       perRequestSpecDecodeMetrics: options.perRequestSpecDecodeMetrics,
       enablePerRequestMetrics: options.enablePerRequestMetrics,
@@ -134,9 +146,10 @@ const PART = /-(\d{5})-of-(\d{5})$/;
 /** As many as the engine reads. */
 const MOST_PARTS = 1024;
 
-function toFiles(model: ModelSource): FileConfig[] {
+/** `isOne` of several: a stated name is the model's, not the file's. */
+function toFiles(model: ModelSource, isOne = false): FileConfig[] {
   if (Array.isArray(model) && model.length > 0) {
-    return model.flatMap(toFiles).sort((a, b) => a.name.localeCompare(b.name, "en"));
+    return model.flatMap((file) => toFiles(file, true)).sort((a, b) => a.name.localeCompare(b.name, "en"));
   }
   if (model instanceof Blob) {
     return [{ kind: "blob", blob: model, name: stem(model instanceof File ? model.name : "model") }];
@@ -146,7 +159,7 @@ function toFiles(model: ModelSource): FileConfig[] {
   }
   const remote: RemoteModel = typeof model === "string" || model instanceof URL ? { url: model } : (model as RemoteModel);
   if (remote?.url == null) {
-    throw refused("model", "must be a URL, { url }, a File, Blob or FileSystemFileHandle, or an array of a split model's");
+    throw refused("model", "must be a URL, { url }, a File, Blob or FileSystemFileHandle, or an array of a split model's or a folder's files");
   }
   const url = new URL(absolute(remote.url, "model"));
   const { pathname } = url;
@@ -161,7 +174,7 @@ function toFiles(model: ModelSource): FileConfig[] {
   }
   return Array.from({ length: parts }, (_, part) => {
     if (count) url.pathname = pathname.replace(/\d{5}(-of-\d{5}\.gguf)$/, `${String(part + 1).padStart(5, "0")}$1`);
-    const name = (!count && remote.name) || stem(decoded(url.pathname));
+    const name = (!count && !isOne && remote.name) || stem(decoded(url.pathname));
     return { kind: "url", url: url.href, name, sha256: hashes[part]?.toLowerCase(), headers: { ...remote.headers } };
   });
 }

@@ -12,13 +12,15 @@ export function refuseHtml(response: Response, url: string): void {
   }
 }
 
-/** A file as it comes: judged by its first bytes, then by its hash. */
+/** A file as it comes: judged by its first bytes where it is a GGUF file, then by its hash. */
 export class Incoming {
   /** Bytes so far. */
   length = 0;
-  private seen = "";
+  private seen: string;
 
-  constructor(private readonly url: string, private readonly hash: Sha256) {}
+  constructor(private readonly url: string, private readonly hash: Sha256, isGguf: boolean) {
+    this.seen = isGguf ? "" : MAGIC;
+  }
 
   /** The next bytes of the file. */
   push(bytes: Uint8Array): void {

@@ -11,13 +11,16 @@ export interface RangeFile {
   read(offset: number, length: number): Promise<Uint8Array>;
 }
 
-/** The parts of a model, of which most have one, as one file. An abort ends reading it: a load has no other place to stop at. */
+/** The parts of a model, of which most have one, or a folder's files, as one file. An abort ends reading it: a load has no other place to stop at. */
 export class Parts implements ByteRanges {
   readonly sizes: number[];
   /** Why a read failed: on its way through Rust an error keeps its message only. */
   failure: unknown;
 
-  constructor(readonly name: string, private readonly files: RangeFile[], private readonly signal: AbortSignal) {
+  /** `names`: of each file, where they are a folder's. */
+  constructor(
+    readonly name: string, private readonly files: RangeFile[], readonly names: string[], private readonly signal: AbortSignal,
+  ) {
     this.sizes = files.map(({ size }) => size);
   }
 

@@ -2,8 +2,34 @@
 
 export interface ChatMessage {
   role: "system" | "developer" | "user" | "assistant" | "tool" | (string & {});
-  content: string | { type: "text"; text: string }[];
+  /** Absent or null only beside `tool_calls`. Templates that want one string get the parts one a line. */
+  content?: string | { type: "text"; text: string }[] | null;
+  name?: string | null;
+  /** Of an assistant. */
+  tool_calls?: ToolCall[] | null;
+  reasoning_content?: string | null;
+  /** Of a tool: the call that it answers. */
+  tool_call_id?: string | null;
   [more: string]: unknown;
+}
+
+/** A function that answers may call. */
+export interface Tool {
+  type: "function";
+  function: {
+    name: string;
+    description?: string | null;
+    /** A JSON schema. */
+    parameters?: Record<string, unknown> | null;
+    strict?: false | null;
+  };
+}
+
+export interface ToolCall {
+  id: string;
+  type: "function";
+  /** `arguments` is a JSON object, as text. */
+  function: { name: string; arguments: string };
 }
 
 /** What both kinds of completion take. The engine refuses what it does not support by name. */
@@ -39,6 +65,17 @@ export interface ChatCompletionParams extends CompletionParams {
   logprobs?: boolean | null;
   top_logprobs?: number | null;
   stream?: boolean | null;
+  tools?: Tool[] | null;
+  /** "none": the tools are in the prompt, but what looks like a call stays text. */
+  tool_choice?: "none" | "auto" | null;
+  parallel_tool_calls?: true | null;
+  documents?: Record<string, unknown>[] | null;
+  /** Variables of the model's chat template, such as `enable_thinking`. */
+  chat_template_kwargs?: Record<string, unknown> | null;
+  /** By default true, unless the final message is continued. */
+  add_generation_prompt?: boolean | null;
+  /** The answer goes on where the final message ends. */
+  continue_final_message?: boolean | null;
 }
 
 export interface TextCompletionParams extends CompletionParams {
@@ -55,6 +92,8 @@ export interface Usage {
   completion_tokens: number;
   total_tokens: number;
   prompt_tokens_details: { cached_tokens: number };
+  /** Where the model marks its reasoning. */
+  completion_tokens_details?: { reasoning_tokens: number };
 }
 
 /** How drafting went in one answer; vLLM's fields. */
@@ -115,9 +154,15 @@ export interface ChatCompletion extends Header {
   object: "chat.completion";
   choices: ({
     index: number;
-    message: { role: "assistant"; content: string; refusal: null };
+    message: {
+      role: "assistant";
+      content: string;
+      reasoning_content?: string;
+      tool_calls?: ToolCall[];
+      refusal: null;
+    };
     logprobs: ChatLogprobs | null;
-    finish_reason: "stop" | "length";
+    finish_reason: "stop" | "length" | "tool_calls";
   } & TokenReports)[];
   usage: Usage;
   metrics?: Metrics;
@@ -128,9 +173,15 @@ export interface ChatCompletionChunk extends Header {
   object: "chat.completion.chunk";
   choices: ({
     index: number;
-    delta: { role?: "assistant"; content: string };
+    delta: {
+      role?: "assistant";
+      content: string;
+      reasoning_content?: string;
+      /** Each whole. */
+      tool_calls?: ({ index: number } & ToolCall)[];
+    };
     logprobs: ChatLogprobs | null;
-    finish_reason: "stop" | "length" | null;
+    finish_reason: "stop" | "length" | "tool_calls" | null;
   } & TokenReports)[];
   /** In the last chunk, with `stream_options.include_usage`. */
   usage?: Usage;

@@ -25,7 +25,7 @@ export const cases = {
     equal(faulty({ kernels }), [], `faults on ${adapter.name}, tier ${adapter.tier}`);
     equal(seen, kernels, "what was told on the way");
     ok(adapter.name !== "", "the adapter has a name");
-    for (const op of ["embed[", "matmul[", "matmul_add[", "matmul_swiglu[", "rms_norm", "attention, short", "attention, long", "choose", "logprobs", "next_step"]) {
+    for (const op of ["embed[", "matmul[", "matmul_add[", "matmul_glu[", "rms_norm", "qk_norm", "attention, short", "attention, long", "attention, a window", "choose", "logprobs", "next_step"]) {
       ok(kernels.some(({ kernel }) => kernel.startsWith(op)), `${op} was not run`);
     }
   },
@@ -35,7 +35,7 @@ export const cases = {
     const alter = (code) => code.replaceAll("min(-v, 80.0)", "min(-v, 0.5)");
     const report = await withShaders(alter, () => checkKernels({ tier: "base" }));
     const names = faulty(report).map(({ kernel }) => kernel.split("[")[0]);
-    equal([...new Set(names)], ["matmul_swiglu"], "the faulty kernels");
+    equal([...new Set(names)], ["matmul_glu"], "the faulty kernels");
     ok(names.length > 5, `${names.length} of them`);
     ok(/where the CPU has/.test(faulty(report)[0].fault), faulty(report)[0].fault);
   },

@@ -23,6 +23,11 @@ export async function kinds(): Promise<void> {
   for await (const part of await engine.chat.completions.create({ messages, stream: true })) {
     part.choices[0]?.delta.content satisfies string | undefined;
   }
+  // An answer can be sent back as it came, with the results of what it called.
+  const call = whole.choices[0]?.message.tool_calls?.[0];
+  const result = { role: "tool", tool_call_id: call?.id ?? null, content: "3" };
+  const tools = [{ type: "function" as const, function: { name: "get_weather", parameters: { type: "object" } } }];
+  if (whole.choices[0]) await engine.chat.completions.create({ messages: [...messages, whole.choices[0].message, result], tools });
   // @ts-expect-error: a request needs its messages.
   await engine.chat.completions.create({ stream: true });
 }

@@ -2,10 +2,10 @@
 struct Params {
   heads: u32,
   kv_heads: u32,
-  context: u32,
+  capacity: u32,  // positions in the cache; position p has the place p % capacity
   max_spans: u32,
   scale: f32,
-  reserved0: u32,
+  window: u32,    // positions that a row attends to; 2^32 - 1: all up to its own
   reserved1: u32,
   reserved2: u32,
 }

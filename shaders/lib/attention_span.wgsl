@@ -4,6 +4,7 @@
 //
 // Threads take positions for the scores, then (column, slice of the span) for the values; slices are added up in order.
 // The rows of a pass are of one sequence and ascend.
+#import lib/attention_window.wgsl
 const QUERIES = C * GQA;
 const COLUMNS = 4u * HEAD_DIM4 + 1u; // a query's sum(e·v), then its sum(e)
 const SLICES = max(64u / HEAD_DIM4, 1u);
@@ -21,20 +22,23 @@ fn attend(span: u32, kv_head: u32, first_row: u32, local: u32) {
   }
 #repeat c C
   let row_{c} = min(first_row + {c}u, step.rows - 1u);
-  // Positions of the span that the row attends to.
+  // Positions of the span that the row attends to: from_{c} up to live_{c}.
   let live_{c} = u32(clamp(i32(step.table[row_{c}].y + 1u) - i32(first), 0, i32(SPAN)));
+  let from_{c} = u32(clamp(i32(first_position(step.table[row_{c}].y)) - i32(first), 0, i32(SPAN)));
 #end
+  var least = SPAN;
   var most = 0u;
 #repeat c C
+  least = min(least, from_{c});
   most = max(most, live_{c});
 #end
-  if (most == 0u) {
+  if (most <= least) {
     return;
   }
-  let cache = ((step.table[row_0].z * params.kv_heads + kv_head) * params.context + first) * HEAD_DIM4;
+  let cache = ((step.table[row_0].z * params.kv_heads + kv_head) * params.capacity + first % params.capacity) * HEAD_DIM4;
   let stride = (params.heads + 2u * params.kv_heads) * HEAD_DIM4;
 
-  for (var p = local; p < most; p += 64u) {
+  for (var p = least + local; p < most; p += 64u) {
 #repeat c C
     let query_{c} = row_{c} * stride + kv_head * GQA * HEAD_DIM4;
 #repeat g GQA
@@ -66,16 +70,16 @@ fn attend(span: u32, kv_head: u32, first_row: u32, local: u32) {
   for (var q = local; q < QUERIES; q += 64u) {
     let live = live_of(q / GQA, first, first_row);
     var top = -3.0e38;
-    for (var p = 0u; p < live; p++) {
+    for (var p = live.x; p < live.y; p++) {
       top = max(top, scratch[q * SPAN + p]);
     }
     largest[q] = top;
   }
   workgroupBarrier();
 
-  for (var p = local; p < most; p += 64u) {
+  for (var p = least + local; p < most; p += 64u) {
 #repeat c C
-    if (p < live_{c}) {
+    if (p >= from_{c} && p < live_{c}) {
 #repeat g GQA
       scratch[({c}u * GQA + {g}u) * SPAN + p] = exp(scratch[({c}u * GQA + {g}u) * SPAN + p] - largest[{c}u * GQA + {g}u]);
 #end
@@ -95,11 +99,11 @@ fn attend(span: u32, kv_head: u32, first_row: u32, local: u32) {
   if (slice < SLICES) {
     let begin = slice * SLICE;
     let end = min(select(begin + SLICE, SPAN, slice + 1u == SLICES), most);
-    for (var p = begin; p < end; p++) {
+    for (var p = max(begin, least); p < end; p++) {
       let v = kv_vec4(values[cache + p * HEAD_DIM4 + d]);
 #repeat c C
-      // A row behind this position must not see it, not even times zero: it may hold anything.
-      if (p < live_{c}) {
+      // A row whose window has no such position must not see it, not even times zero: it may hold anything.
+      if (p >= from_{c} && p < live_{c}) {
 #repeat g GQA
         let e_{g} = scratch[({c}u * GQA + {g}u) * SPAN + p];
         acc_{c}_{g} = fma(vec4<f32>(e_{g}), v, acc_{c}_{g});
@@ -131,7 +135,7 @@ fn attend(span: u32, kv_head: u32, first_row: u32, local: u32) {
           if (d == 0u) {
             scratch[at + COLUMNS - 1u] = sum_{c}_{g};
           }
-        } else if (first_row + {c}u < step.rows && live_{c} > 0u) {
+        } else if (first_row + {c}u < step.rows && live_{c} > from_{c}) {
           let head = kv_head * GQA + {g}u;
           let to = ((row_{c} * params.heads + head) * params.max_spans + span) * (HEAD_DIM4 + 1u);
           part[to + d] = acc_{c}_{g};
@@ -151,8 +155,9 @@ fn between_spans() {
   workgroupBarrier();
 }
 
-// Positions of the span that row `c` of the chunk attends to.
-fn live_of(c: u32, first: u32, first_row: u32) -> u32 {
+// Positions of the span that row `c` of the chunk attends to: the first, and the one behind the last.
+fn live_of(c: u32, first: u32, first_row: u32) -> vec2<u32> {
   let position = step.table[min(first_row + c, step.rows - 1u)].y;
-  return u32(clamp(i32(position + 1u) - i32(first), 0, i32(SPAN)));
+  let ends = vec2<i32>(vec2<u32>(first_position(position), position + 1u)) - i32(first);
+  return vec2<u32>(clamp(ends, vec2<i32>(), vec2<i32>(i32(SPAN))));
 }

@@ -4,7 +4,7 @@
 struct Params {
   heads: u32,
   max_spans: u32,
-  reserved0: u32,
+  window: u32,
   reserved1: u32,
 }
 @group(0) @binding(1) var<uniform> params: Params;

@@ -1,5 +1,5 @@
 // Rotates q in place and k on its way into the cache; v goes there as it is. One thread a pair of dimensions.
-// The cache is [sequences, kv_heads, context, head_dim]; a row writes at its own position.
+// The cache is [sequences, kv_heads, capacity, head_dim]; a row writes at its own position modulo the capacity.
 #import lib/step.wgsl
 #import kv
 #import rope
@@ -7,7 +7,7 @@
 struct Params {
   heads: u32,
   kv_heads: u32,
-  context: u32,
+  capacity: u32,
   reserved: u32,
 }
 @group(0) @binding(1) var<uniform> params: Params;
@@ -38,12 +38,12 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     qkv[at + pair.y] = rotated.y;
   } else if (head < params.heads + params.kv_heads) {
     let kv_head = head - params.heads;
-    let to = ((entry.z * params.kv_heads + kv_head) * params.context + entry.y) * head_dim;
+    let to = ((entry.z * params.kv_heads + kv_head) * params.capacity + entry.y % params.capacity) * head_dim;
     keys[to + pair.x] = KvScalar(rotated.x);
     keys[to + pair.y] = KvScalar(rotated.y);
   } else {
     let kv_head = head - params.heads - params.kv_heads;
-    let to = ((entry.z * params.kv_heads + kv_head) * params.context + entry.y) * head_dim;
+    let to = ((entry.z * params.kv_heads + kv_head) * params.capacity + entry.y % params.capacity) * head_dim;
     values[to + pair.x] = KvScalar(a);
     values[to + pair.y] = KvScalar(b);
   }

@@ -12,5 +12,6 @@ fn main(
   @builtin(workgroup_id) workgroup: vec3<u32>,
 #import span_arguments
 ) {
-  attend(workgroup.x, workgroup.y, workgroup.z * C, lane);
+  // The first row of the pass is the earliest.
+  attend(first_position(step.table[0].y) / SPAN + workgroup.x, workgroup.y, workgroup.z * C, lane);
 }

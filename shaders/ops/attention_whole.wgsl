@@ -7,7 +7,7 @@
 
 #import lib/attention_params.wgsl
 @group(0) @binding(2) var<storage, read_write> qkv: array<vec4<f32>>;   // [rows, (heads + 2 kv_heads) * HEAD_DIM4]
-@group(0) @binding(3) var<storage, read_write> keys: array<KvVec4>;     // [sequences, kv_heads, context, HEAD_DIM4]
+@group(0) @binding(3) var<storage, read_write> keys: array<KvVec4>;     // [sequences, kv_heads, capacity, HEAD_DIM4]
 @group(0) @binding(4) var<storage, read_write> values: array<KvVec4>;   // the same
 @group(0) @binding(5) var<storage, read_write> part: array<vec4<f32>>;  // [rows, heads, max_spans, HEAD_DIM4 + 1]
 @group(0) @binding(6) var<storage, read> table: array<vec2<f32>>;       // [positions, 2 HEAD_DIM4]: cos, sin
@@ -32,7 +32,7 @@ fn main(
     let head = (i - row * TURNED) / HALF4;
     let d = i % HALF4;
     let all_heads = params.heads + 2u * params.kv_heads;
-    let cache = ((entry.z * params.kv_heads + kv_head) * params.context + entry.y) * HEAD_DIM4 + d;
+    let cache = ((entry.z * params.kv_heads + kv_head) * params.capacity + entry.y % params.capacity) * HEAD_DIM4 + d;
     if (head == GQA + 1u) {
       let source = (row * all_heads + params.heads + params.kv_heads + kv_head) * HEAD_DIM4 + d;
       values[cache] = kv_stored(qkv[source]);
@@ -53,7 +53,7 @@ fn main(
   for (var first_row = 0u; first_row < step.rows; first_row += C) {
     let last_row = min(first_row + C, step.rows) - 1u;
     let spans = step.table[last_row].y / SPAN + 1u;
-    for (var s = 0u; s < spans; s++) {
+    for (var s = first_position(step.table[first_row].y) / SPAN; s < spans; s++) {
       attend(s, kv_head, first_row, lane);
       between_spans();
     }

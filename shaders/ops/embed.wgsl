@@ -1,4 +1,4 @@
-// out[row, :] = table[token of row, :]. A thread decodes one block of 32 weights.
+// out[row, :] = table[token of row, :] * scale. A thread decodes one block of 32 weights.
 #import lib/step.wgsl
 #import lib/sequence_state.wgsl
 
@@ -6,7 +6,7 @@ struct Params {
   blocks: u32,    // hidden / 32
   first_row: u32, // the table's rows in this buffer: first_row .. first_row + rows
   rows: u32,
-  reserved: u32,
+  scale: f32,
 }
 @group(0) @binding(1) var<uniform> params: Params;
 @group(0) @binding(2) var<storage, read> state: SequenceState;
@@ -33,6 +33,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let weights = load_block((index >> 3u) * params.blocks + block, index & 7u);
   let at = (row * params.blocks + block) * 8u;
 #repeat j 8
-  out[at + {j}u] = weights_{j}(weights);
+  out[at + {j}u] = weights_{j}(weights) * params.scale;
 #end
 }

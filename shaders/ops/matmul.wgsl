@@ -5,7 +5,7 @@
 // s, s + SPLIT, … in order and a block's 32 weights in order, and the slot `combine` adds the threads' sums in order. None of it
 // depends on R, C or the row count: that is what makes rows bit-invariant.
 #import lib/step.wgsl
-#import lib/silu.wgsl
+#import glu
 
 #import lib/matmul_inputs.wgsl
 

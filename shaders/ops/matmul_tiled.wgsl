@@ -4,7 +4,7 @@
 // Thread t decodes slot t of the tile; then thread (tx, ty) sums R = 8 slots for C = 4 rows. A row's sum runs over the blocks in order
 // and over a block's 32 weights in order, whatever rows stand beside it. Where PAIR = 2, slots alternate gate and up of one output.
 #import lib/step.wgsl
-#import lib/silu.wgsl
+#import glu
 
 #import lib/matmul_inputs.wgsl
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;       // [rows, blocks, 8]

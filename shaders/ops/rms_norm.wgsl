@@ -1,4 +1,4 @@
-// out[row, :] = x[row, :] / sqrt(mean(x²) + eps) * weight. One workgroup a row; thread t sums the vec4 columns t, t + WORKGROUP, …
+// x[row, :] / sqrt(mean(x²) + eps) * weight, which the slot `norm` stores or adds. One workgroup a row; thread t sums the vec4 columns t, t + WORKGROUP, …
 #import lib/step.wgsl
 
 struct Params {
@@ -11,6 +11,8 @@ struct Params {
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;         // [rows, cols / 4]
 @group(0) @binding(3) var<storage, read> weight: array<vec4<f32>>;    // [cols / 4]
 @group(0) @binding(4) var<storage, read_write> out: array<vec4<f32>>; // [rows, cols / 4]
+
+#import norm
 
 var<workgroup> partial: array<f32, WORKGROUP>;
 
@@ -40,6 +42,6 @@ fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) work
   }
   let scale = inverseSqrt(total / f32(params.cols4 * 4u) + params.eps);
   for (var i = local; i < params.cols4; i += WORKGROUP) {
-    out[row * params.cols4 + i] = x[source * params.cols4 + i] * scale * weight[i];
+    keep(row * params.cols4 + i, x[source * params.cols4 + i] * scale * weight[i]);
   }
 }

@@ -1,4 +1,4 @@
-// Slot `quant`: reads one block of 32 weights of one output. Device layout: [groups, blocks, QUANT_VEC4S, 8 lanes].
+// Slot `quant`: reads one block of 32 weights of one output. Device layout: [groups, units, QUANT_VEC4S, 8 lanes].
 @group(0) @binding(3) var<storage, read> quants: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 

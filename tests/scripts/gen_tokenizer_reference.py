@@ -1,16 +1,24 @@
 """Writes the tokenizer references.
 
-    python tests/scripts/gen_tokenizer_reference.py SMOLLM2.gguf
+    python tests/scripts/gen_tokenizer_reference.py SMOLLM2.gguf QWEN2.5-CODER.gguf GEMMA3.gguf
 
-It needs the packages `tokenizers` and `gguf`, and writes
+It needs the packages `tokenizers`, `sentencepiece` (with `protobuf`) and `gguf`, and writes
 
-  tests/golden/tokenizer_smollm2.json   ids of hard strings for the SmolLM2 vocabulary of the model file
+  tests/golden/tokenizer_NAME.json      ids of hard strings for the vocabularies of the model files
   crates/text/tests/data/PRE.json       a small vocabulary for each pre-tokenizer, trained here, with ids
+  crates/text/tests/data/words.json     into which words each pre-tokenizer, and each published expression, cuts hard strings: a hash of them, joined
+  crates/text/tests/data/spm*.json      two small SentencePiece vocabularies, trained here, with ids
+  crates/text/tests/data/json-*.json    small files in the format of `tokenizers`, trained here, with ids
 
-The ids come from Hugging Face's `tokenizers`, each pipeline put together as in the published
+The ids of byte-level vocabularies come from Hugging Face's `tokenizers`, each pipeline put together as in the published
 tokenizer.json of its family. `transformers` could build the SmolLM2 tokenizer from the GGUF file
 itself, but takes the plain GPT-2 pipeline for it: the published one first isolates every digit
-(Digits(individual_digits=True)), which changes ids such as those of " 5".
+(Digits(individual_digits=True)), which changes ids such as those of " 5". From the Qwen file it makes one without
+normalization, where the published one composes (NFC), which changes those of "cafe\\u0301".
+
+The ids of vocabularies of pieces come from Google's `sentencepiece`, for the Gemma file from a model put together from
+its pieces, scores and types. (What `transformers` makes of that file, merges in place of scores, gives the same ids for all strings here but
+the longest runs of spaces: 35 spaces are a run of 31 and one of 4 for `sentencepiece`, not for those merges.)
 
 A case has `text`, or `repeat`: [prefix, unit, times, suffix]; and `ids`, or `digest`: how many
 and a hash of them.
@@ -18,8 +26,10 @@ and a hash of them.
 decoding the ids does not give the text back (bytes without a token are left out; text is composed).
 """
 
+import io
 import json
 import pathlib
+import re
 import sys
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, trainers
@@ -30,6 +40,25 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+          r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK3 = (r'''[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+'''
+             r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK_LETTERS = "".join(
+    "-".join(chr(int(code, 16)) for code in part.split("-")) for part in
+    """00B5 00C0-00D6 00D8-00F6 00F8-01BA 01BC-01BF 01C4-0293 0295-02AF 0370-0373 0376 0377 037B-037D 037F 0386 0388-038A
+    038C 038E-03A1 03A3-03F5 03F7-0481 048A-052F 0531-0556 10A0-10C5 13A0-13F5 13F8-13FD 1C90-1CBA 1CBD-1CBF 1D00-1D2B
+    1D6B-1D77 1D79-1D9A 1E00-1F15 1F18-1F1D 1F20-1F45 1F48-1F4D 1F50-1F57 1F59 1F5B 1F5D 1F5F-1F7D 1F80-1FB4 1FB6-1FBC
+    1FBE 1FC2-1FC4 1FC6-1FCC 1FD0-1FD3 1FD6-1FDB 1FE0-1FEC 1FF2-1FF4 1FF6-1FFC 2102 2107 210A-2113 2115 2119-211D 2124
+    2126 2128 212A-212D 212F-2134 2139 213C-213F 2145-2149 214E 2183 2184 2C00-2C7B 2C7E-2CE4 2CEB-2CEE 2CF2 2CF3
+    A640-A66D A680-A69B A722-A76F A771-A787 A78B-A78E AB70-ABBF FB00-FB06 FB13-FB17 FF21-FF3A FF41-FF5A 10400-1044F
+    104B0-104D3 104D8-104FB 10C80-10CB2 10CC0-10CF2 118A0-118DF 1E900-1E943""".split())
+O200K = TEKKEN.replace(r"\p{M}]+|[^", r"\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^").replace(
+    r"\p{M}]*|\p{N}", r"\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}")
+QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r"[^\s\p{L}\p{N}]", r"[^\s\p{L}\p{M}\p{N}]")
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+EAST_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 
 WORDS = [
     "", " ", "  ", "   ", "\n", "\n\n", "\r\n", "\r\n\r\n", "\t", "\t\t ", " \n", "\n ", " \n \n ", "a", " a", "  a", "a ", "a  ",
@@ -62,21 +91,30 @@ WORDS = [
     "The quick brown fox jumps over the lazy dog.", "supercalifragilisticexpialidocious", "antidisestablishmentarianism" * 3, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "abababababababab", "ZZZZZZZZ zzzzzzzz",
     "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer", "1 + 1 = 2; 2 \u00d7 2 = 4; \u221ax \u2248 1.41\u2026", "\u00abquote\u00bb \u201equote\u201c \u2018q\u2019", "\u20ac5 \u00a31 \u00a510 \u20b9100",
     "\u2200x\u2208\u211d: \u2308x\u2309 = \u2212\u230a\u2212x\u230b", "H\u2082O CO\u2082 E=mc\u00b2", "a\u0336b\u0336c\u0336", "Z\u0351\u036b\u0343\u036a\u0302a\u0337\u0328\u0322l\u0316g\u031fo\u0319", "\U0001d49c\U0001d4b7\U0001d4b8", "\U0001f170\ufe0f\U0001f171\ufe0f",
+    "12345678901234567890", "1234567890123456789", "98765 4321", "007", "\u2581", "a\u2581b", "\u2581\u2581 \u2581x", "<0x41>", "<0x0A>\n",
+    "<bos>", "<eos><pad>", "<start_of_turn>user\nhi<end_of_turn>\n", "a<start_of_turn>b", "<unused0>", "<unk>", "<start_of_image>",
+    "<b>bold</b>", "<table><tr><td>x</td></tr></table>", "</s>", "<s>x</s>", "x <|end|> \n y<|end|>", "[multimodal]", "HTTPServerError", "XMLHttpRequest getHTTPResponse",
+    "path/to/file.rs\n/usr/bin\n", "a/\n/b", "\t\t\tx\t\ty", "\u01c5 \u02b0 \u0300", "\u4e00-\u9fff \u0801", "x \u3001\u3002 y", "+1 <2> =3 ^4 `5` |6| ~7 $8",
 ]
 
 REPEATS = [
     ["", " ", 10000, ""], ["", " ", 10000, "x"], ["x", " ", 10000, "x"], ["", "\n", 3000, ""], ["a", "\n", 3000, "b"], ["a", " \n", 2000, " b"], ["", "\t", 1000, "x"],
     ["", "a", 3000, ""], ["", "ab ", 1000, ""], ["", "7", 500, ""], ["", "!", 1000, "\n"], ["", "\u3000", 1000, "x"], ["", "\U0001f600", 300, ""], ["", "\r\n", 1000, "x"], ["1", "  ", 600, "2"],
+    ["", "a", 10000, ""], ["", "longword", 1250, ""], ["", "\u65e5\u672c", 5000, ""], ["a", " ", 35, "b"], ["", "Hello, world! ", 3000, ""],
 ]
 
 
-def digest(ids):
-    """[count, FNV-1a over the ids as 4 little-endian bytes, in hexadecimal]"""
+def fnv(data):
+    """FNV-1a in hexadecimal"""
     h = 0xCBF29CE484222325
-    for i in ids:
-        for byte in i.to_bytes(4, "little"):
-            h = (h ^ byte) * 0x100000001B3 % 2**64
-    return [len(ids), f"{h:016x}"]
+    for byte in data:
+        h = (h ^ byte) * 0x100000001B3 % 2**64
+    return f"{h:016x}"
+
+
+def digest(ids):
+    """[count, FNV-1a over the ids as 4 little-endian bytes]"""
+    return [len(ids), fnv(b"".join(i.to_bytes(4, "little") for i in ids))]
 
 
 def case(tokenizer, text, fields):
@@ -127,6 +165,25 @@ def pipeline(pre):
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]), False
     if pre == "llama-bpe":
         return None, pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"), byte_level]), True
+    splits = lambda *regexes: [pre_tokenizers.Split(Regex(regex), "isolated") for regex in regexes]
+    if pre == "tekken":
+        return None, pre_tokenizers.Sequence(splits(TEKKEN) + [byte_level]), True
+    if pre == "falcon":
+        return None, pre_tokenizers.Sequence([
+            pre_tokenizers.Punctuation(behavior="contiguous"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+            pre_tokenizers.Digits(individual_digits=False)] + splits("[0-9][0-9][0-9]")), False
+    if pre == "deepseek-coder":
+        return None, pre_tokenizers.Sequence(splits("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN) + [
+            pre_tokenizers.Digits(individual_digits=True), byte_level]), False
+    if pre == "deepseek-llm":
+        return None, pre_tokenizers.Sequence(splits(
+            "[\r\n]", r"\s?[A-Za-z" + DEEPSEEK_LETTERS + "]+",
+            r"\s?[!-/:-~" + "\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", r"\s+$", EAST_ASIAN) + [
+            pre_tokenizers.Digits(individual_digits=True), byte_level]), False
+    if pre == "deepseek-v3":
+        return None, pre_tokenizers.Sequence(splits(
+            r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", DEEPSEEK3) + [byte_level]), False
     if pre == "qwen2":
         return normalizers.NFC(), pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN2), "isolated"), byte_level]), False
     raise SystemExit(pre)
@@ -181,23 +238,217 @@ def small(pre):
     })
 
 
-def smollm2(path):
+def words(families):
+    splitters = {pre: pipeline(pre)[1] for pre in families}
+    hashed = lambda pre, text: fnv(" ".join(word for word, _ in splitters[pre].pre_tokenize_str(text)).encode())
+    # One is published with the line breaks themselves.
+    published = [GPT2, LLAMA3, QWEN2, TEKKEN, O200K, QWEN35, DEEPSEEK3.replace(r"\r\n", "\r\n")]
+    splits = [pre_tokenizers.Split(Regex(regex), "isolated") for regex in published]
+    cut = lambda split, text: fnv("\1".join(word for word, _ in split.pre_tokenize_str(text)).encode())
+    document = {"families": families, "published": published, "cases": [
+        {"text": text, "words": [hashed(pre, text) for pre in families], "published": [cut(split, text) for split in splits]} for text in WORDS]}
+    write(ROOT / "crates/text/tests/data/words.json", document)
+
+
+def metadata(path):
     import gguf
 
     fields = gguf.GGUFReader(path).fields
-    tokens = fields["tokenizer.ggml.tokens"].contents()
-    types = fields["tokenizer.ggml.token_type"].contents()
-    merges = [tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"].contents()]
-    tokenizer = assemble("smollm", tokens, types, merges)
-    write(ROOT / "tests/golden/tokenizer_smollm2.json", {
-        "vocabulary": "SmolLM2",
-        "cases": cases(tokenizer, WORDS, REPEATS),
+    return lambda key: fields[f"tokenizer.ggml.{key}"].contents()
+
+
+def byte_level_model(pre, name, path):
+    field = metadata(path)
+    merges = [tuple(merge.split(" ")) for merge in field("merges")]
+    tokenizer = assemble(pre, field("tokens"), field("token_type"), merges)
+    write(ROOT / f"tests/golden/tokenizer_{name}.json", {"vocabulary": name, "cases": cases(tokenizer, WORDS, REPEATS)})
+
+
+class Pieces:
+    """A SentencePiece model that answers as a `Tokenizer` does."""
+
+    def __init__(self, proto, control):
+        import sentencepiece
+
+        self.model = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+        self.control = control
+        self.pattern = re.compile("(" + "|".join(map(re.escape, sorted(control, key=len, reverse=True))) + ")")
+        self.encode_special_tokens = True
+
+    def encode(self, text, add_special_tokens):
+        self.ids = []
+        for part in [text] if self.encode_special_tokens else self.pattern.split(text):
+            if not self.encode_special_tokens and part in self.control:
+                self.ids.append(self.control[part])
+            else:
+                self.ids += self.model.encode(part)
+        return self
+
+    def decode(self, ids, skip_special_tokens):
+        return self.model.decode(ids)
+
+
+# Control tokens whatever the file says: see the tokenizer.
+MARKERS = ["<start_of_image>", "<end_of_image>"]
+
+
+def pieces_model(name, path):
+    from sentencepiece import sentencepiece_model_pb2
+
+    field = metadata(path)
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.trainer_spec.model_type = 2
+    proto.trainer_spec.byte_fallback = True
+    proto.normalizer_spec.name = "identity"
+    proto.normalizer_spec.add_dummy_prefix = field("add_space_prefix")
+    proto.normalizer_spec.remove_extra_whitespaces = False
+    control = {}
+    for i, (token, score, kind) in enumerate(zip(field("tokens"), field("scores"), field("token_type"))):
+        if i == field("unknown_token_id"):
+            kind = 2
+        if token in MARKERS:
+            kind = 3
+        if kind in (2, 3):
+            control[token] = i
+        proto.pieces.add(piece=token.replace(" ", "\u2581"), score=score, type=kind)
+    tokenizer = Pieces(proto, control)
+    write(ROOT / f"tests/golden/tokenizer_{name}.json", {"vocabulary": name, "cases": cases(tokenizer, WORDS, REPEATS)})
+
+
+def small_pieces(name, prefix, defined):
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    model = io.BytesIO()
+    corpus = WORDS + pathlib.Path(__file__).read_text().splitlines()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text for text in corpus if "\0" not in text), model_writer=model, model_type="bpe", vocab_size=1000, byte_fallback=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=prefix, character_coverage=0.98,
+        user_defined_symbols=defined, control_symbols=["<start_of_turn>", "<end_of_turn>"], minloglevel=2)
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model.getvalue())
+    # One piece that words need on their way is taken out of use.
+    unused = next(piece for piece in proto.pieces if piece.type == 1 and len(piece.piece) == 2)
+    unused.type = 5
+    tokens = [piece.piece.replace("\u2581", " ") if piece.type == 4 else piece.piece for piece in proto.pieces]
+    types = [piece.type for piece in proto.pieces]
+    tokenizer = Pieces(proto, {t: i for i, (t, k) in enumerate(zip(tokens, types)) if k in (2, 3)})
+    short = [word for word in WORDS if len(word) <= 30]
+    write(ROOT / f"crates/text/tests/data/{name}.json", {
+        "tokens": tokens,
+        "token_types": types,
+        "scores": [piece.score for piece in proto.pieces],
+        "add_space_prefix": prefix,
+        "cases": cases(tokenizer, short, REPEATS),
+    })
+
+
+class Unspelled:
+    """A Unigram tokenizer whose control tokens no text can become. The library finds their pieces in a text even when it is told
+    not to look for control tokens; this project never does."""
+
+    def __init__(self, tokenizer, special):
+        state = json.loads(tokenizer.to_str())
+        state["added_tokens"] = [token for token in state["added_tokens"] if not token["special"]]
+        for entry in state["model"]["vocab"]:
+            if entry[0] in special:
+                entry[0] = "\0" + entry[0]
+        self.plain, self.whole = Tokenizer.from_str(json.dumps(state)), tokenizer
+        self.encode_special_tokens = True
+
+    def encode(self, text, add_special_tokens):
+        return (self.plain if self.encode_special_tokens else self.whole).encode(text, add_special_tokens=add_special_tokens)
+
+    def decode(self, ids, skip_special_tokens):
+        return self.whole.decode(ids, skip_special_tokens=skip_special_tokens)
+
+
+def small_json(name):
+    """A small tokenizer.json as published ones are made, its tokenizer_config.json, and ids."""
+    from tokenizers import models, processors
+
+    corpus = WORDS + pathlib.Path(__file__).read_text().splitlines()
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    pieces = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
+    special = ["<unk>", "<s>", "</s>", "<start_of_turn>", "<end_of_turn>"]
+    common = dict(special_tokens=special, show_progress=False)
+    if name == "unigram":
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {3,}"), "   ")])
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        tokenizer.decoder = decoders.Metaspace(prepend_scheme="first")
+        trainer = trainers.UnigramTrainer(vocab_size=500, unk_token="<unk>", **common)
+    elif name == "unigram-bytes":
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+        tokenizer.decoder = pieces
+        trainer = trainers.UnigramTrainer(vocab_size=500, unk_token="<unk>", **common)
+    elif name == "bpe-legacy":  # Llama 2
+        tokenizer = Tokenizer(BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+        tokenizer.decoder = decoders.Sequence([
+            decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+        trainer = trainers.BpeTrainer(vocab_size=900, limit_alphabet=120, max_token_length=12, **common)
+    elif name == "bpe-pieces":  # Gemma
+        tokenizer = Tokenizer(BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+        tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+        tokenizer.decoder = pieces
+        trainer = trainers.BpeTrainer(vocab_size=900, limit_alphabet=120, max_token_length=12, **common)
+    elif name == "bpe-no-bytes":
+        tokenizer = Tokenizer(BPE(unk_token="<unk>", fuse_unk=False))
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.Lowercase()])
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+            pre_tokenizers.Metaspace(prepend_scheme="always"), pre_tokenizers.Punctuation("isolated"), pre_tokenizers.Digits(True)])
+        tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+        trainer = trainers.BpeTrainer(vocab_size=500, limit_alphabet=60, **common)
+    else:  # Llama 3, and GPT-2 with a space in front
+        tokenizer = Tokenizer(BPE(ignore_merges=name == "bpe-llama3"))
+        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=name == "bpe-gpt2", use_regex=name == "bpe-gpt2")
+        tokenizer.pre_tokenizer = byte_level if name == "bpe-gpt2" else pre_tokenizers.Sequence([
+            pre_tokenizers.Split(Regex(LLAMA3), "isolated"), byte_level])
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(vocab_size=640, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
+    # Spellings that are control tokens whatever a file says are none of the pieces.
+    tokenizer.train_from_iterator([text for text in corpus if not re.search(r"<\||_of_image|" + "|".join(special), text)], trainer)
+    if name in ("unigram-bytes", "bpe-legacy", "bpe-pieces"):
+        # Trainers know no byte tokens; published files have them in the vocabulary.
+        state = json.loads(tokenizer.to_str())
+        vocab = state["model"]["vocab"]
+        if name == "unigram-bytes":
+            vocab += [[token, -30.0] for token in byte_tokens]
+            state["model"]["byte_fallback"] = True
+        else:
+            for token in byte_tokens:
+                vocab[token] = len(vocab)
+        tokenizer = Tokenizer.from_str(json.dumps(state))
+    tokenizer.add_tokens([AddedToken("<b>", special=False, normalized=False), AddedToken("</b>", special=False, normalized=False)])
+    if name in ("bpe-legacy", "bpe-llama3"):
+        tokenizer.add_special_tokens([AddedToken("<|end|>", special=True, normalized=False, lstrip=name == "bpe-llama3", rstrip=True)])
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))])
+    # As it is read from the file: scores there have fewer digits than in memory.
+    tokenizer = Tokenizer.from_str(tokenizer.to_str())
+    short = [word for word in WORDS if len(word) <= 30]
+    write(ROOT / f"crates/text/tests/data/json-{name}.json", {
+        "tokenizer": json.loads(tokenizer.to_str()),
+        "config": {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "chat_template": [{"name": "default", "template": "x"}]},
+        "ends": [i for i in map(tokenizer.token_to_id, ["</s>", "<end_of_turn>", "<|end|>"]) if i is not None],
+        "adds_bos": len(tokenizer.encode("a").ids) > len(tokenizer.encode("a", add_special_tokens=False).ids),
+        "cases": cases(Unspelled(tokenizer, special) if "unigram" in name else tokenizer, short, [] if name in ("bpe-no-bytes", "bpe-gpt2", "unigram") else REPEATS),
     })
 
 
 if __name__ == "__main__":
     if len(WORDS) < 200 or len(set(WORDS)) != len(WORDS):
         raise SystemExit(f"{len(WORDS)} strings, {len(set(WORDS))} of them different; 200 are wanted")
-    for name in ["gpt-2", "smollm", "llama-bpe", "qwen2"]:
+    for name in ["gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "falcon", "deepseek-coder", "deepseek-llm", "deepseek-v3"]:
         small(name)
-    smollm2(sys.argv[1])
+    words(["gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "falcon", "deepseek-coder", "deepseek-llm", "deepseek-v3"])
+    small_pieces("spm", False, ["\n", "\n\n", "\n\n\n", "\u2581\u2581", "\u2581\u2581\u2581", "\t", "<b>", "</b>"])
+    small_pieces("spm-prefix", True, [])
+    for name in ["unigram", "unigram-bytes", "bpe-legacy", "bpe-pieces", "bpe-no-bytes", "bpe-llama3", "bpe-gpt2"]:
+        small_json(name)
+    byte_level_model("smollm", "smollm2", sys.argv[1])
+    byte_level_model("qwen2", "qwen2.5-coder", sys.argv[2])
+    pieces_model("gemma3", sys.argv[3])

@@ -63,6 +63,9 @@ pub struct TinyCase {
     pub smallest_gap: f32,
 }
 
+/// The golden files of TINY models: formats and variations of llama, and the other architectures.
+pub const TINY_GOLDENS: [&str; 2] = ["tiny.json", "tiny_models.json"];
+
 /// Reads `golden/<name>`.
 pub fn read_golden<T: DeserializeOwned>(name: &str) -> T {
     let path = folder("golden").join(name);

@@ -16,10 +16,7 @@ pub const SMOLLM2: &str = "smollm2-135m.gguf";
 
 /// The path of a model, or `None` after saying on the terminal that `test` is skipped.
 pub fn find_model(file: &str, test: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os(MODELS)
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/foretoken/models")));
-    let path = folder.unwrap_or_default().join(file);
+    let path = models_folder().join(file);
     if path.is_file() {
         return Some(path);
     }
@@ -34,6 +31,19 @@ pub fn find_model(file: &str, test: &str) -> Option<PathBuf> {
         path.display()
     ));
     None
+}
+
+/// A folder of the models' folder, if it is there.
+pub fn find_folder(name: &str) -> Option<PathBuf> {
+    let path = models_folder().join(name);
+    path.is_dir().then_some(path)
+}
+
+fn models_folder() -> PathBuf {
+    let folder = std::env::var_os(MODELS)
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/foretoken/models")));
+    folder.unwrap_or_default()
 }
 
 /// Loads a model file onto `ops`.

@@ -9,7 +9,7 @@ use foretoken_decode::{
     AbortSignal, DecodeLoop, DecodeOptions, Drafter, Sequence, StatisticsLevel, StopConditions,
     check_row_invariance,
 };
-use foretoken_gpu::{GpuOps, GpuOptions, Tier, adapters};
+use foretoken_gpu::{Coverage, GpuOps, GpuOptions, Tier, adapters};
 use foretoken_models::{LoadOptions, load_model};
 use foretoken_tests::golden::TinyGolden;
 use foretoken_tests::greedy::greedy;
@@ -161,7 +161,7 @@ async fn every_pipeline_compiles() {
     if let Some(tier) = tiers().await.pop() {
         let mut ops = open(tier).await;
         made += ops
-            .compile_catalog(FORMATS)
+            .compile_catalog(FORMATS, Coverage::Pairwise)
             .await
             .expect("every kernel compiles");
     }

@@ -1,10 +1,11 @@
 //! Planning a model holds it against the device's limits, and makes nothing on the device.
 
-use foretoken_engine::{Engine, EngineOptions, plan};
+use foretoken_core::OpsError;
+use foretoken_engine::{Engine, EngineOptions, Error, fit_context, plan, plan_context};
 use foretoken_gpu::{GpuOps, Tier};
 use foretoken_tests::golden::data_file;
 use foretoken_tests::gpu;
-use foretoken_weights::{BytesSource, FileSource};
+use foretoken_weights::{BytesSource, FileSource, Gguf};
 use pollster::block_on;
 
 #[test]
@@ -27,12 +28,41 @@ fn a_plan_makes_nothing_and_changes_nothing_of_the_load_after_it() {
     assert_eq!(bytes(ops), bytes(fresh));
 }
 
+/// Every byte that a plan counts is one that the load holds, whatever the context.
 #[test]
-fn what_exceeds_the_device_is_told_with_what_is_needed_and_what_there_is() {
-    let Some(mut ops) = gpu::open(Tier::BASE) else {
-        return;
-    };
-    // A model that says it was trained for 2^31 positions.
+fn a_plan_counts_what_the_load_holds() {
+    for (name, contexts) in [("tiny.gguf", [16, 64]), ("tiny_mixed.gguf", [33, 64])] {
+        let source = FileSource::open(data_file(name)).unwrap();
+        let gguf = block_on(Gguf::read(&source)).unwrap();
+        for context in contexts {
+            let Some(mut ops) = gpu::open(Tier::BASE) else {
+                return;
+            };
+            // Twice: a second plan does not begin with what the first counted.
+            for _ in 0..2 {
+                ops.set_planning(true);
+                block_on(plan_context::<_, FileSource>(
+                    &mut ops, &gguf, context, None,
+                ))
+                .unwrap();
+            }
+            let planned = ops.planned();
+            ops.set_planning(false);
+            let options = EngineOptions {
+                context_length: Some(context),
+                ..EngineOptions::new("tiny", "a device")
+            };
+            let engine = block_on(Engine::load(ops, &source, options, &mut |_| {})).unwrap();
+            let held = engine.with_ops(|ops| ops.counters()).unwrap();
+            assert_eq!(planned.total(), held.device_bytes, "{name} at {context}");
+            assert!(planned.weights >= held.weight_bytes, "{name} at {context}");
+            assert_eq!(planned.kv, 4 * planned.kv_numbers, "f32 in this tier");
+        }
+    }
+}
+
+/// TINY, as if it had been trained for so many positions.
+fn trained_for(positions: u32) -> Vec<u8> {
     let mut tiny = std::fs::read(data_file("tiny.gguf")).unwrap();
     let key = b"llama.context_length";
     let at = tiny
@@ -41,7 +71,64 @@ fn what_exceeds_the_device_is_told_with_what_is_needed_and_what_there_is() {
         .unwrap();
     let value = at + key.len() + 4;
     assert_eq!(tiny[value..][..4], 64_u32.to_le_bytes());
-    tiny[value..][..4].copy_from_slice(&(1_u32 << 31).to_le_bytes());
+    tiny[value..][..4].copy_from_slice(&positions.to_le_bytes());
+    tiny
+}
+
+/// The context that fits into `budget` bytes, and the sums of the plans that were made for it.
+fn fit(stated: Option<u32>, budget: u64) -> Option<(Result<u32, Error>, Vec<u64>)> {
+    let mut ops = gpu::open(Tier::BASE)?;
+    let source = BytesSource(trained_for(1 << 16));
+    let gguf = block_on(Gguf::read(&source)).unwrap();
+    let options = EngineOptions {
+        context_length: stated,
+        ..EngineOptions::new("tiny", "a device")
+    };
+    let mut sums = Vec::new();
+    let mut fits = |ops: &mut GpuOps| {
+        let total = ops.planned().total();
+        sums.push(total);
+        ops.set_planning(true);
+        match total > budget {
+            true => Err(OpsError::OutOfMemory {
+                what: "the model".to_owned(),
+                needed: total,
+                available: format!("{budget}"),
+            }),
+            false => Ok(()),
+        }
+    };
+    ops.set_planning(true);
+    let fitted = fit_context::<_, BytesSource<Vec<u8>>>(&mut ops, &gguf, &options, &mut fits);
+    let fitted = block_on(fitted);
+    Some((fitted, sums))
+}
+
+#[test]
+fn the_context_is_halved_until_it_fits_unless_it_was_asked_for() {
+    let Some((fitted, sums)) = fit(None, u64::MAX) else {
+        return;
+    };
+    assert_eq!((fitted.unwrap(), sums.len()), (4096, 1), "the default");
+    let whole = sums[0];
+    let (fitted, sums) = fit(None, whole - 1).unwrap();
+    assert_eq!((fitted.unwrap(), sums.len()), (2048, 2));
+    assert!(sums[0] == whole && sums[1] < whole, "{sums:?}");
+    let (fitted, sums) = fit(None, 1).unwrap();
+    let error = fitted.unwrap_err();
+    assert_eq!((error.code(), sums.len()), ("out_of_memory", 4));
+    let needed = format!("{} bytes needed", sums[3]);
+    assert!(error.to_string().contains(&needed), "{error}");
+    let (fitted, sums) = fit(Some(4096), 1).unwrap();
+    assert_eq!((fitted.unwrap(), sums.len()), (4096, 1), "asked for");
+}
+
+#[test]
+fn what_exceeds_the_device_is_told_with_what_is_needed_and_what_there_is() {
+    let Some(mut ops) = gpu::open(Tier::BASE) else {
+        return;
+    };
+    let tiny = trained_for(1 << 31);
     let options = EngineOptions {
         context_length: Some(1 << 30),
         ..EngineOptions::new("tiny", "a device")

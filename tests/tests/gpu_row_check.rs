@@ -85,7 +85,7 @@ fn a_kernel_that_cheats_is_caught_and_padding_cures_it() {
 fn a_shader_error_names_the_authors_file_and_line() {
     let (path, text) = SHADER_FILES
         .iter()
-        .find(|(path, _)| *path == "lib/silu.wgsl")
+        .find(|(path, _)| *path == "lib/glu_silu.wgsl")
         .expect("silu is shared");
     let wrong = text.replace("return v /", "return v / undeclared *");
     let line = wrong
@@ -103,7 +103,7 @@ fn a_shader_error_names_the_authors_file_and_line() {
     };
     let model = block_on(load_file(&mut ops, &data_file("tiny.gguf")));
     let error = block_on(check_row_invariance(&mut ops, &*model)).expect_err("it does not compile");
-    let expected = format!("shaders/lib/silu.wgsl:{line}");
+    let expected = format!("shaders/lib/glu_silu.wgsl:{line}");
     let message = error.to_string();
     assert!(
         message.contains(&expected) && message.contains("matmul["),

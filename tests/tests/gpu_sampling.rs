@@ -69,7 +69,7 @@ impl Table {
         top_logprobs: Option<u32>,
     ) -> (Vec<Chosen>, Vec<f32>) {
         ops.begin(Phase::Rows, rows, rows.len());
-        ops.embed(&self.table, &self.all);
+        ops.embed(&self.table, 1.0, &self.all);
         ops.rms_norm(&self.all, &self.ones, 1e-5, &self.logits);
         ops.choose(&self.logits);
         if let Some(top) = top_logprobs {
@@ -222,6 +222,7 @@ fn the_device_chooses_as_the_definition_says_for_every_mix() {
         heads: 1,
         kv_heads: 1,
         head_dim: 4,
+        window: None,
     })
     .unwrap();
     let table = Table::new(&mut ops);
@@ -369,7 +370,7 @@ fn log_probabilities_are_those_of_the_raw_logits() {
         let (chosen, logits) = table.run(&mut ops, &rows, Some(top));
         // `run` read an activation since: record again for the log-probabilities alone.
         ops.begin(Phase::Rows, &rows, rows.len());
-        ops.embed(&table.table, &table.all);
+        ops.embed(&table.table, 1.0, &table.all);
         ops.rms_norm(&table.all, &table.ones, 1e-5, &table.logits);
         ops.choose(&table.logits);
         ops.logprobs(&table.logits, top);

@@ -1,7 +1,7 @@
 //! Levels 2 and 3 on TINY: every tiny file on every tier gives transformers' logits and ids.
 
 use foretoken_gpu::Tier;
-use foretoken_tests::golden::{TinyGolden, data_file, read_golden};
+use foretoken_tests::golden::{TINY_GOLDENS, TinyGolden, data_file, read_golden};
 use foretoken_tests::gpu;
 use foretoken_tests::greedy::greedy;
 use foretoken_tests::model_file::load_file;
@@ -9,7 +9,12 @@ use pollster::block_on;
 
 #[test]
 fn tiny_models_give_the_reference_logits_and_ids_on_every_tier() {
-    let golden: TinyGolden = read_golden("tiny.json");
+    for golden in TINY_GOLDENS.map(read_golden) {
+        every_tier(&golden);
+    }
+}
+
+fn every_tier(golden: &TinyGolden) {
     for tier in Tier::ALL {
         for (file, cases) in &golden.files {
             let Some(mut ops) = gpu::open(tier) else {
@@ -21,7 +26,12 @@ fn tiny_models_give_the_reference_logits_and_ids_on_every_tier() {
                 let tokens = case.output_ids.len();
                 let run = block_on(greedy(&mut ops, &*model, prompt, &[], tokens)).unwrap();
                 // f16 keys and values move logits; ids then hold only where the reference's choice is clear.
-                let tolerance = if tier.f16 { 2e-2 } else { 2e-4 };
+                // More of them are rounded in a longer prompt.
+                let tolerance = match (tier.f16, prompt.len() > 64) {
+                    (true, true) => 5e-2,
+                    (true, false) => 2e-2,
+                    (false, _) => 2e-4,
+                };
                 for (i, (got, expected)) in run.prompt_logits.iter().zip(&case.logits).enumerate() {
                     let near = (got - expected).abs() <= tolerance;
                     assert!(

@@ -1,10 +1,11 @@
-//! TINY models on `CpuOps` against transformers, which computed `golden/tiny.json` (`scripts/make_tiny.py`).
+//! TINY models on `CpuOps` against transformers, which computed `golden/tiny.json` (`scripts/make_tiny.py`) and
+//! `golden/tiny_models.json` (`scripts/make_tiny_models.py`).
 
 use std::collections::BTreeSet;
 
 use foretoken_core::{LanguageModel, Ops, Phase, Row};
 use foretoken_reference::CpuOps;
-use foretoken_tests::golden::{TinyGolden, data_file, read_golden};
+use foretoken_tests::golden::{TINY_GOLDENS, TinyGolden, data_file, read_golden};
 use foretoken_tests::greedy::greedy;
 use foretoken_tests::model_file::load_file;
 
@@ -21,11 +22,16 @@ fn load(ops: &mut CpuOps, file: &str) -> Box<dyn LanguageModel<CpuOps>> {
 
 #[test]
 fn logits_and_ids_equal_transformers() {
-    let golden = golden();
+    for golden in TINY_GOLDENS.map(read_golden) {
+        equal_transformers(&golden);
+    }
+}
+
+fn equal_transformers(golden: &TinyGolden) {
     for (file, cases) in &golden.files {
         let mut ops = CpuOps::new();
         let model = load(&mut ops, file);
-        assert_eq!(cases.len(), golden.prompts.len(), "{file}");
+        assert!(cases.len() >= 2, "{file}");
         for (name, case) in cases {
             let prompt = &golden.prompts[name].prompt_ids;
             let run = greedy(&mut ops, &*model, prompt, &[], case.output_ids.len());
@@ -41,8 +47,13 @@ fn logits_and_ids_equal_transformers() {
                 "{file}, {name}: largest difference {worst}, smallest gap {}",
                 case.smallest_gap
             );
+            // The reference turns by angles in single precision, which at hundreds of positions are as far off.
+            let tolerance = match prompt.len() {
+                ..=256 => TOLERANCE,
+                _ => 2.0 * TOLERANCE,
+            };
             assert!(
-                worst <= TOLERANCE,
+                worst <= tolerance,
                 "{file}, {name}: a logit is off by {worst}"
             );
             assert_eq!(run.output_ids, case.output_ids, "{file}, {name}");
@@ -64,7 +75,11 @@ fn every_file_has_its_golden_values_and_the_other_way_round() {
         })
         .filter(|name| name.starts_with("tiny") && name.ends_with(".gguf"))
         .collect();
-    let golden: BTreeSet<String> = golden().files.into_keys().collect();
+    let golden: BTreeSet<String> = TINY_GOLDENS
+        .map(read_golden::<TinyGolden>)
+        .into_iter()
+        .flat_map(|golden| golden.files.into_keys())
+        .collect();
     assert!(!golden.is_empty());
     assert_eq!(files, golden);
 }

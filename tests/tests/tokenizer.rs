@@ -1,5 +1,5 @@
-//! The SmolLM2 vocabulary of the model file against Hugging Face: 200 hard strings, the golden prompts, its
-//! chat template, and every one of its control tokens typed by a user.
+//! The vocabularies of model files against Hugging Face and `sentencepiece`: 200 hard strings each; of SmolLM2 also the golden
+//! prompts, its chat template, and every one of its control tokens typed by a user.
 
 #[path = "../../crates/text/tests/suite/case.rs"]
 mod case;
@@ -9,9 +9,17 @@ use foretoken_tests::model_file::{SMOLLM2, find_model};
 use foretoken_text::{ChatMessage, RenderOptions, Segment, Tokenizer, VocabularySpec};
 use foretoken_weights::{FileSource, Gguf};
 
+const QWEN: &str = "qwen2.5-coder-0.5b.gguf";
+const GEMMA3: &str = "gemma3-270m.gguf";
+
 /// The vocabulary of the model file; `None`, said loudly, where the file is not there.
 fn smollm2(test: &str) -> Option<VocabularySpec> {
-    let path = find_model(SMOLLM2, test)?;
+    vocabulary(SMOLLM2, test)
+}
+
+/// The same for a file by name.
+fn vocabulary(file: &str, test: &str) -> Option<VocabularySpec> {
+    let path = find_model(file, test)?;
     let source = FileSource::open(&path).unwrap();
     let gguf = pollster::block_on(Gguf::read(&source)).unwrap();
     let meta = &gguf.metadata;
@@ -19,7 +27,7 @@ fn smollm2(test: &str) -> Option<VocabularySpec> {
         let array = meta.required_string_array(key).unwrap();
         array.iter().map(str::to_string).collect()
     };
-    let rows = gguf.required_tensor("token_embd.weight").unwrap().rows();
+    let rows = gguf.tensor("token_embd.weight").unwrap().rows();
     Some(VocabularySpec {
         model: meta.required_str("tokenizer.ggml.model").unwrap().into(),
         pre: meta.str("tokenizer.ggml.pre").unwrap().map(str::to_string),
@@ -27,7 +35,15 @@ fn smollm2(test: &str) -> Option<VocabularySpec> {
         token_types: meta
             .required_i32_array("tokenizer.ggml.token_type")
             .unwrap(),
-        merges: strings("tokenizer.ggml.merges"),
+        merges: if meta.get("tokenizer.ggml.merges").is_some() {
+            strings("tokenizer.ggml.merges")
+        } else {
+            Vec::new()
+        },
+        scores: meta
+            .f32_array("tokenizer.ggml.scores")
+            .unwrap()
+            .unwrap_or_default(),
         bos: meta.u32("tokenizer.ggml.bos_token_id").unwrap(),
         eos: meta.u32("tokenizer.ggml.eos_token_id").unwrap(),
         unk: meta.u32("tokenizer.ggml.unknown_token_id").unwrap(),
@@ -64,19 +80,14 @@ struct HardStrings {
     cases: Vec<Case>,
 }
 
-#[test]
-fn hard_strings_have_the_reference_ids() {
-    let Some(spec) = smollm2("hard_strings_have_the_reference_ids") else {
-        return;
-    };
-    let tokenizer = Tokenizer::new(spec).unwrap();
-    let text = include_str!("../golden/tokenizer_smollm2.json");
-    let reference: HardStrings = serde_json::from_str(text).unwrap();
+/// Every case of a reference file.
+fn check_hard_strings(tokenizer: &Tokenizer, reference: &str) {
+    let reference: HardStrings = serde_json::from_str(reference).unwrap();
     assert!(reference.cases.len() >= 200);
     let wrong: Vec<String> = reference
         .cases
         .iter()
-        .filter_map(|case| case.check(&tokenizer).err())
+        .filter_map(|case| case.check(tokenizer).err())
         .collect();
     assert!(
         wrong.is_empty(),
@@ -84,6 +95,60 @@ fn hard_strings_have_the_reference_ids() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+#[test]
+fn hard_strings_have_the_reference_ids() {
+    let Some(spec) = smollm2("hard_strings_have_the_reference_ids") else {
+        return;
+    };
+    let tokenizer = Tokenizer::new(spec).unwrap();
+    check_hard_strings(&tokenizer, include_str!("../golden/tokenizer_smollm2.json"));
+}
+
+#[test]
+#[ignore = "needs the file qwen2.5-coder-0.5b.gguf"]
+fn qwen2_hard_strings_have_the_reference_ids() {
+    let Some(spec) = vocabulary(QWEN, "qwen2_hard_strings_have_the_reference_ids") else {
+        return;
+    };
+    let tokenizer = Tokenizer::new(spec).unwrap();
+    check_hard_strings(
+        &tokenizer,
+        include_str!("../golden/tokenizer_qwen2.5-coder.json"),
+    );
+    assert_eq!(tokenizer.end_of_generation(), [151_645, 151_643]);
+    assert!(!tokenizer.adds_bos());
+}
+
+#[test]
+#[ignore = "needs the file gemma3-270m.gguf"]
+fn gemma3_hard_strings_have_the_reference_ids() {
+    let Some(spec) = vocabulary(GEMMA3, "gemma3_hard_strings_have_the_reference_ids") else {
+        return;
+    };
+    let started = std::time::Instant::now();
+    let tokenizer = Tokenizer::new(spec).unwrap();
+    eprintln!("262,144 pieces in {:?}", started.elapsed());
+    check_hard_strings(&tokenizer, include_str!("../golden/tokenizer_gemma3.json"));
+    assert_eq!(tokenizer.end_of_generation(), [1, 106]);
+    assert_eq!(
+        tokenizer
+            .encode_prompt("The capital of France is", false, tokenizer.adds_bos())
+            .unwrap(),
+        [2, 818, 5279, 529, 7001, 563]
+    );
+    // A long text of all kinds takes time in proportion.
+    let unit = "word  two   1234 !!\n  x\u{3000} e\u{301} \u{65e5}\u{672c} \r\n\r\n\t y's ";
+    let long = "supercalifragilistic".repeat(50_000);
+    for text in [unit.repeat(20_000), long] {
+        let started = std::time::Instant::now();
+        let ids = tokenizer.encode(&text, false).unwrap();
+        let took = started.elapsed();
+        eprintln!("{} bytes in {took:?}, {} ids", text.len(), ids.len());
+        assert_eq!(tokenizer.decode(&ids), text);
+        assert!(took.as_secs() < 60, "{took:?}");
+    }
 }
 
 #[test]
@@ -101,7 +166,7 @@ fn golden_prompts_have_the_reference_ids() {
                 chats += 1;
                 let message = ChatMessage {
                     role: "user".into(),
-                    content: user.clone(),
+                    content: user.clone().into(),
                     ..Default::default()
                 };
                 let options = RenderOptions {
@@ -173,7 +238,7 @@ fn no_control_token_can_be_typed() {
 
             let message = |role: &str| ChatMessage {
                 role: role.into(),
-                content: typed.clone(),
+                content: typed.clone().into(),
                 ..Default::default()
             };
             let rendered = template

@@ -87,7 +87,8 @@ export function initModel(onEngine: (engine: Engine | undefined) => void): void 
     if (known === undefined) {
       about.textContent = "Its licence is what its publisher says.";
     } else {
-      about.replaceChildren(`${known.about}. Licence: ${known.licence}. SHA-256: `, make("code", "", known.sha256));
+      const hash = known.sha256 === undefined ? "as the hub lists it" : make("code", "", known.sha256);
+      about.replaceChildren(`${known.about}. Licence: ${known.licence}. SHA-256: `, hash);
     }
   }
   picker.addEventListener("change", showChoice);
@@ -104,7 +105,7 @@ export function initModel(onEngine: (engine: Engine | undefined) => void): void 
     if (loading !== undefined) return loading.abort();
     const file = input("file").files?.[0];
     const known = MODELS[Number(picker.value)];
-    if (known !== undefined) void load({ url: known.url, sha256: known.sha256 });
+    if (known !== undefined) void load(known.sha256 === undefined ? known.url : { url: known.url, sha256: known.sha256 });
     else if (picker.value === "address") void load(addressOf(input("address").value.trim()));
     else if (file !== undefined) choose(file);
   });

@@ -67,9 +67,14 @@ async fn text<O: Ops, S: Shape>(
                     choice = piece.index;
                     stdout::text("\n\n")?;
                 }
+                // What the model thinks is no part of its answer.
+                stderr::text(&piece.reasoning);
                 match &painter {
                     Some(painter) => stdout::text(&painter.paint(&piece))?,
                     None => stdout::text(&piece.text)?,
+                }
+                for call in &piece.tool_calls {
+                    stdout::text(&format!("{}({})\n", call.name, call.arguments))?;
                 }
                 last = piece.finish.unwrap_or(last);
             }
@@ -111,6 +116,7 @@ fn closing_line<O: Ops, S: Shape>(
         FinishReason::Length => ", cut at the length limit",
         FinishReason::Abort => ", interrupted",
         FinishReason::Stop => "",
+        FinishReason::ToolCalls => ", calls a tool",
     };
     let mut line = format!("[{} prompt tokens", usage.prompt_tokens);
     if usage.prompt_tokens_details.cached_tokens > 0 {

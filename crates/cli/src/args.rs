@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use foretoken_engine::{
-    CompletionRequest, PrefixReuse, SpeculativeConfig, StatisticsLevel, parse_metrics_level,
+    CompletionRequest, PrefixReuse, Quantization, SpeculativeConfig, StatisticsLevel,
+    parse_metrics_level,
 };
 use foretoken_gpu::Tier;
 use serde_json::{Map, Number, Value, json};
@@ -98,10 +99,16 @@ impl Command {
 /// Which model, and where it runs.
 #[derive(Debug, Clone, Args)]
 pub struct ModelArgs {
-    /// A .gguf file, or the alias of one in the models folder ($FORETOKEN_MODELS, by default
-    /// ~/.cache/foretoken/models)
-    #[arg(long, value_name = "PATH|ALIAS", default_value = "smollm2-135m")]
+    /// A .gguf file; a folder with config.json, tokenizer.json and .safetensors files; the alias of either in the models
+    /// folder ($FORETOKEN_MODELS, by default ~/.cache/foretoken/models); or a model of the Hugging Face hub:
+    /// hf:owner/repository, hf:owner/repository:Q4_K_M or hf:owner/repository/file.gguf, fetched where it is not there
+    #[arg(long, value_name = "PATH|ALIAS|hf:…", default_value = "smollm2-135m")]
     pub model: String,
+
+    /// Quantises matrices of f32, f16 and bf16 while loading: q8_0, or q4_0 (the embedding and the head q8_0)
+    /// [default: as the file has them]
+    #[arg(long, value_name = "FORMAT", value_parser = quantization)]
+    pub quantize: Option<Quantization>,
 
     /// KV capacity in tokens [default: the smaller of the model's and 4096]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
@@ -252,6 +259,14 @@ pub struct ChatArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub messages: Option<PathBuf>,
 
+    /// A JSON file with a list of tools that the answer may call, as in OpenAI's API
+    #[arg(long, value_name = "FILE")]
+    pub tools: Option<PathBuf>,
+
+    /// Variables of the model's chat template, such as {"enable_thinking": false}
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub chat_template_kwargs: Option<Map<String, Value>>,
+
     /// Which model, and where.
     #[command(flatten)]
     pub model: ModelArgs,
@@ -308,9 +323,13 @@ pub struct BenchArgs {
 /// `foretoken inspect`.
 #[derive(Debug, Clone, Args)]
 pub struct InspectArgs {
-    /// A .gguf file or an alias
+    /// A .gguf file, a folder with safetensors files, an alias, or hf:owner/repository[:QUANT|/file.gguf]
     #[arg(value_name = "MODEL")]
     pub model: String,
+
+    /// Counts the weights as quantised while loading: q8_0 or q4_0
+    #[arg(long, value_name = "FORMAT", value_parser = quantization)]
+    pub quantize: Option<Quantization>,
 
     /// Prints one JSON object and nothing else on stdout
     #[arg(long)]
@@ -421,6 +440,11 @@ fn json_object(text: &str) -> Result<Map<String, Value>, String> {
 fn speculative_config(text: &str) -> Result<SpeculativeConfig, String> {
     let config = Value::Object(json_object(text)?);
     SpeculativeConfig::parse(&config).map_err(|error| error.to_string())
+}
+
+fn quantization(text: &str) -> Result<Quantization, String> {
+    let names = || Quantization::ALL.map(Quantization::name).join(" or ");
+    Quantization::parse(text).ok_or_else(|| format!("{} is needed", names()))
 }
 
 fn metrics_level(text: &str) -> Result<StatisticsLevel, String> {

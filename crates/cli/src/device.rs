@@ -13,7 +13,7 @@ use crate::args::ModelArgs;
 use crate::failure::{Status, invalid};
 use crate::progress::LoadBar;
 use crate::tuning::{self, Source};
-use crate::{model_file, stderr};
+use crate::{model_file, room, stderr};
 
 /// `--device` for the reference.
 pub const CPU: &str = "cpu";
@@ -111,8 +111,17 @@ pub async fn with_model(args: &ModelArgs, task: impl Task) -> anyhow::Result<Sta
     let source = FileSource::open(&file).map_err(Error::from)?;
     if args.device.as_deref() == Some(CPU) {
         let ops = CpuOps::new();
-        task.run(load(ops, Source::ClassDefault, args, &file, &source, clock).await?)
-            .await
+        let context = args.context_length;
+        let loaded = load(
+            ops,
+            Source::ClassDefault,
+            args,
+            context,
+            &file,
+            &source,
+            clock,
+        );
+        task.run(loaded.await?).await
     } else {
         let options = GpuOptions {
             device: args.device.clone(),
@@ -126,14 +135,15 @@ pub async fn with_model(args: &ModelArgs, task: impl Task) -> anyhow::Result<Sta
                 GpuOps::adapter(&ops).name
             ));
         }
+        let gguf = Gguf::read(&source).await.map_err(Error::from)?;
+        let context = Some(room::context_length(&mut ops, &gguf, args).await?);
         let shape = if args.no_tune {
             Source::ClassDefault
         } else {
-            let gguf = Gguf::read(&source).await.map_err(Error::from)?;
-            tuning::tune(&mut ops, &gguf).await?
+            tuning::tune(&mut ops, &gguf, args.quantize).await?
         };
-        task.run(load(ops, shape, args, &file, &source, clock).await?)
-            .await
+        let loaded = load(ops, shape, args, context, &file, &source, clock);
+        task.run(loaded.await?).await
     }
 }
 
@@ -141,6 +151,7 @@ async fn load<O: Device>(
     ops: O,
     shape: Source,
     args: &ModelArgs,
+    context_length: Option<u32>,
     file: &Path,
     source: &FileSource,
     clock: Clock,
@@ -158,7 +169,8 @@ async fn load<O: Device>(
     }
     let options = EngineOptions {
         model_name: name.clone(),
-        context_length: args.context_length,
+        context_length,
+        quantize: args.quantize,
         device,
         check_row_invariance: O::HAS_KERNELS,
         speculative_config: args.speculative_config,

@@ -1,14 +1,18 @@
 //! The native binary `foretoken`.
 
+mod aliases;
 mod answer;
 mod args;
 mod colour;
 mod commands;
 mod device;
 mod failure;
+mod hub;
 mod interrupt;
 mod model_file;
 mod progress;
+mod room;
+mod size;
 mod stderr;
 mod stdout;
 mod tuning;

@@ -1,4 +1,4 @@
-//! How far loading has come, on stderr, if that is a terminal.
+//! How far fetching and loading have come, on stderr, if that is a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -64,6 +64,32 @@ impl LoadBar {
 }
 
 impl Drop for LoadBar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// A bar while a model is fetched.
+pub struct DownloadBar(ProgressBar);
+
+impl DownloadBar {
+    /// A bar of so many bytes that shows itself only to a terminal.
+    pub fn new(name: &str, total: u64) -> Self {
+        let bar = ProgressBar::new(total);
+        bar.set_draw_target(target());
+        let template = "{msg} {bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is well-formed"));
+        bar.set_message(name.to_owned());
+        Self(bar)
+    }
+
+    /// Shows how many bytes are there.
+    pub fn update(&self, bytes: u64) {
+        self.0.set_position(bytes);
+    }
+}
+
+impl Drop for DownloadBar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

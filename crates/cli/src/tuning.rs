@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use foretoken_core::Format;
-use foretoken_engine::Error;
+use foretoken_engine::{Error, Quantization};
 use foretoken_gpu::{AdapterReport, GpuOps, MatmulShape, Tier, TunedMatrix};
 use foretoken_weights::Gguf;
 use serde::{Deserialize, Serialize};
@@ -172,13 +172,14 @@ fn file_in(folder: &Path) -> PathBuf {
 
 /// The kinds of matrices that most of a model's weights are in, the heaviest first. Kinds that occur once (embeddings, the
 /// head) are not counted: layers are what a pass is made of.
-fn heaviest(gguf: &Gguf) -> Vec<TunedMatrix> {
+fn heaviest(gguf: &Gguf, quantize: Option<Quantization>) -> Vec<TunedMatrix> {
     let mut kinds: BTreeMap<(&str, u32, u32), (Format, u64, u32)> = BTreeMap::new();
     for tensor in &gguf.tensors {
         let dimensions = (u32::try_from(tensor.rows()), u32::try_from(tensor.cols()));
-        if let (Ok(format), (Ok(rows), Ok(cols))) = (tensor.format(), dimensions)
+        if let (Ok(stored), (Ok(rows), Ok(cols))) = (tensor.format(), dimensions)
             && tensor.shape.len() == 2
         {
+            let format = quantize.map_or(stored, |quantize| quantize.format(tensor, stored));
             let kind = kinds.entry((format.name(), rows, cols));
             let (_, bytes, count) = kind.or_insert((format, 0, 0));
             *bytes = bytes.saturating_add(tensor.bytes);
@@ -199,8 +200,12 @@ fn heaviest(gguf: &Gguf) -> Vec<TunedMatrix> {
 
 /// Gives the device the shape that was measured for it and for matrices like this model's; measures and keeps one where
 /// there is none. Where none can be kept the class's stays, as a shape that is measured each time could change answers.
-pub async fn tune(ops: &mut GpuOps, gguf: &Gguf) -> Result<Source, Error> {
-    let matrices = heaviest(gguf);
+pub async fn tune(
+    ops: &mut GpuOps,
+    gguf: &Gguf,
+    quantize: Option<Quantization>,
+) -> Result<Source, Error> {
+    let matrices = heaviest(gguf, quantize);
     if matrices.is_empty() {
         return Ok(Source::ClassDefault);
     }
@@ -354,7 +359,7 @@ mod tests {
         );
         let source = foretoken_weights::FileSource::open(path).unwrap();
         let gguf = pollster::block_on(Gguf::read(&source)).unwrap();
-        let kinds = heaviest(&gguf);
+        let kinds = heaviest(&gguf, None);
         assert_eq!(kinds.len(), MOST_KINDS);
         let bytes = |kind: &TunedMatrix| -> u64 {
             let same = gguf.tensors.iter().filter(|tensor| {
@@ -365,5 +370,14 @@ mod tests {
             same.map(|tensor| tensor.bytes).sum()
         };
         assert!(bytes(&kinds[0]) >= bytes(&kinds[1]), "{kinds:?}");
+        // As they are loaded, not as they are stored.
+        let kinds = heaviest(&gguf, Some(Quantization::Q8_0));
+        let plain = ["f16", "bf16"];
+        assert!(
+            kinds
+                .iter()
+                .all(|kind| !plain.contains(&kind.format.name())),
+            "{kinds:?}"
+        );
     }
 }

@@ -184,6 +184,16 @@ fn a_prompt_comes_as_an_argument_a_file_a_pipe_or_messages() {
     );
     assert_eq!(chat(&["--messages", path_str(&messages)], ""), expected);
     assert_ne!(chat(&["--system", "Be short", "What is 7?"], ""), expected);
+    // This template looks at neither.
+    let tools = br#"[{"type": "function", "function": {"name": "f"}}]"#;
+    let tools = write_file("tools.json", tools);
+    let more = [
+        "--tools",
+        path_str(&tools),
+        "--chat-template-kwargs",
+        "{\"x\": 1}",
+    ];
+    assert_eq!(chat(&[&more[..], &["What is 7?"]].concat(), ""), expected);
 
     let file = write_file("prompt.txt", b"The keeper");
     let complete = |args: &[&str]| {
@@ -240,7 +250,8 @@ fn stop_can_be_repeated() {
 #[test]
 fn files_that_are_no_model() {
     let cpu = |model: &str| run(&["chat", "--model", model, "--device", "cpu", "x"]);
-    cpu("nowhere").assert_error(1, &["nowhere", "cargo xtask model nowhere"]);
+    cpu("nowhere").assert_error(1, &["nowhere", "hf:owner/repository", "smollm2-135m"]);
+    cpu("gemma3-none").assert_error(1, &["gemma3-none", "licence has to be accepted"]);
     cpu("no/such.gguf").assert_error(1, &["no/such.gguf", "no such file"]);
     cpu(DATA).assert_error(1, &["directory"]);
     let empty = write_file("empty.gguf", b"");
@@ -508,6 +519,13 @@ fn what_is_wrong_with_messages_is_said_before_a_model_is_loaded() {
     let output = messages(br#"[{"role": "user", "content": 5}]"#);
     output.assert_error(1, &["messages[0].content"]);
     assert_eq!(output.json()["error"]["param"], "messages[0].content");
+    let tools = write_file("bad-tools.json", br#"[{"type": "function"}]"#);
+    let with_tools = ["chat", "--model", "nowhere", "--tools", path_str(&tools)];
+    run(&[&with_tools[..], &["x"]].concat()).assert_error(1, &["tools[0].function"]);
+    let variables = ["chat", "--model", "nowhere", "--chat-template-kwargs"];
+    run(&[&variables[..], &["[1]", "x"]].concat()).assert_error(2, &["--chat-template-kwargs"]);
+    run(&[&variables[..], &[r#"{"tools": 1}"#, "x"]].concat())
+        .assert_error(1, &["chat_template_kwargs", "\"tools\""]);
     let missing = run(&["chat", "--messages", "no-such.json"]);
     missing.assert_error(1, &["no-such.json"]);
     run_with_input(&["chat", "--model", "nowhere"], b"\xff\xfe").assert_error(1, &["UTF-8"]);
@@ -578,6 +596,26 @@ fn inspect_and_devices() {
         "{}",
         text.stdout
     );
+    let tokens = &inspect["model"]["special_tokens"];
+    assert_eq!(tokens["end_of_generation"][0]["id"], 2);
+    assert_eq!(tokens["end_of_generation"][0]["text"], "<|im_end|>");
+    assert_eq!(inspect["model"]["template"]["marks"][0], "<|im_start|>");
+    assert!(
+        text.stdout.contains("2 <|im_end|>") && text.stdout.contains("<|im_start|>"),
+        "{}",
+        text.stdout
+    );
+    // Only where there is a device that could be planned for.
+    if let Some(plans) = inspect["memory"]["contexts"].as_array() {
+        assert_eq!(plans.len(), 1);
+        assert_eq!(plans[0]["context_length"], 64);
+        // Two caches a layer, [2 heads of 16 dimensions, 64 positions], each of f32.
+        let bytes = |name: &str| plans[0][name].as_u64().unwrap();
+        assert_eq!(bytes("kv_cache_f32_bytes") % (2 * 64 * 4), 0);
+        assert_eq!(bytes("kv_cache_f32_bytes"), 2 * bytes("kv_cache_f16_bytes"));
+        assert!(bytes("total_bytes") > bytes("weights_bytes") + bytes("kv_cache_f16_bytes"));
+        assert!(text.stdout.contains("scratch"), "{}", text.stdout);
+    }
     let devices = run(&["devices", "--json"]);
     assert_eq!(devices.code, Some(0));
     assert!(devices.json()["adapters"].is_array());
@@ -1015,4 +1053,110 @@ fn an_interrupt_is_130() {
         .unwrap();
     assert!(killed.success());
     assert_eq!(finish(child).code, Some(130));
+}
+
+/// What `folder/` holds and answers, against transformers (`golden/folder.json`).
+#[test]
+fn a_safetensors_folder_is_a_model() {
+    let golden = std::fs::read(format!("{DATA}/../golden/folder.json")).unwrap();
+    let golden: Value = serde_json::from_slice(&golden).unwrap();
+    for name in ["folder", "folder_shards"] {
+        let complete = [
+            "complete",
+            "--prompt",
+            golden["prompt"]["text"].as_str().unwrap(),
+            "--max-tokens",
+            "16",
+            "--temperature",
+            "0",
+            "--json",
+            "--return-token-ids",
+            "--device",
+            "cpu",
+            "--model",
+        ];
+        let path = format!("{DATA}/{name}/");
+        for model in [name, &path] {
+            let answer = run(&[&complete[..], &[model]].concat()).json();
+            assert_eq!(answer["model"], name);
+            let choice = &answer["choices"][0];
+            assert_eq!(answer["prompt_token_ids"], golden["prompt"]["prompt_ids"]);
+            let expected = golden["folders"][name]["output_ids"].as_array().unwrap();
+            let ids = choice["token_ids"].as_array().unwrap();
+            assert!(
+                !ids.is_empty() && expected.starts_with(ids),
+                "{ids:?}, {expected:?}"
+            );
+        }
+        let inspect = run(&["inspect", name, "--json"]).json();
+        let report = &inspect["model"];
+        assert_eq!(inspect["runs"], true, "{report}");
+        assert_eq!(report["gguf_version"], Value::Null);
+        assert_eq!(report["architecture"], "llama");
+        assert_eq!(report["vocabulary"], 320);
+        assert_eq!(report["chat"], true);
+        assert_eq!(report["loaded_bytes"], report["weight_bytes"]);
+        let quantized = run(&["inspect", name, "--quantize", "q4_0", "--json"]).json();
+        let bytes = |report: &Value| report["loaded_bytes"].as_u64().unwrap();
+        assert!(bytes(&quantized["model"]) < bytes(report));
+    }
+    let text = run(&["inspect", "folder"]);
+    assert!(
+        text.stdout.contains("safetensors folder"),
+        "{}",
+        text.stdout
+    );
+    // The conversation as the template writes it, until any of the ids that `generation_config.json` names.
+    let messages = write_file(
+        "messages.json",
+        golden["chat"]["messages"].to_string().as_bytes(),
+    );
+    let chat = run(&[
+        "chat",
+        "--messages",
+        path_str(&messages),
+        "--model",
+        "folder",
+        "--device",
+        "cpu",
+        "--json",
+        "--return-token-ids",
+    ]);
+    let chat = chat.json();
+    assert_eq!(chat["prompt_token_ids"], golden["chat"]["prompt_ids"]);
+}
+
+#[test]
+fn matrices_are_quantised_while_they_are_loaded() {
+    let complete = |args: &[&str]| {
+        let fixed = [
+            "complete",
+            "--prompt",
+            "The keeper",
+            "--device",
+            "cpu",
+            "--json",
+        ];
+        let greedy = ["--temperature", "0", "--max-tokens", "4", "--logprobs", "1"];
+        run(&[&fixed[..], &greedy, args].concat())
+    };
+    let plain = complete(&["--model", "folder"]).json();
+    let quantized = complete(&["--model", "folder", "--quantize", "q8_0"]).json();
+    let logprobs = |answer: &Value| answer["choices"][0]["logprobs"]["token_logprobs"].clone();
+    assert_ne!(logprobs(&plain), logprobs(&quantized));
+    let fingerprint = |answer: &Value| answer["system_fingerprint"].as_str().unwrap().to_owned();
+    assert_eq!(
+        fingerprint(&quantized),
+        format!("{} quantize=q8_0", fingerprint(&plain))
+    );
+    complete(&["--model", "tiny_q4_0", "--quantize", "q8_0"])
+        .assert_error(1, &["quantize", "q8_0", "Q4_0", "leave"]);
+    complete(&["--model", "folder", "--quantize", "q2_k"]).assert_error(2, &["q8_0 or q4_0"]);
+    let compare = ["--compare", "llama-cpp", "--device", "cpu"];
+    for args in [
+        &["--model", "folder"][..],
+        &["--model", "tiny", "--quantize", "q8_0"],
+    ] {
+        run(&[&["bench"], &compare[..], args].concat()).assert_error(1, &["--compare", ".gguf"]);
+    }
 }

@@ -9,10 +9,14 @@ pub const WEIGHTS_PER_BLOCK: usize = 32;
 /// A quantisation format: a row of weights is a whole number of blocks.
 pub type Format = &'static dyn QuantFormat;
 
+/// Encodes weights: whole blocks of `values` to the bytes of a file, appended to `out`. A block with a value that is not
+/// finite decodes to nothing but NaN.
+pub type Quantize = fn(values: &[f32], out: &mut Vec<u8>);
+
 /// One quantisation format, host side. Its kernels' side is `shaders/quant/<name>.wgsl`.
 ///
-/// On the device 32 weights are `quant_vec4s` values of `vec4<u32>` and `scale_words` values of `u32`
-/// ([`QuantFormat::repack`] says which bits go where; the WGSL file reads them back).
+/// On the device a **unit** of `unit_len` weights, a block of the file but at least 32, is `quant_vec4s` values of `vec4<u32>` and
+/// `scale_words` values of `u32` ([`QuantFormat::repack`] says which bits go where; the WGSL file reads them back).
 pub trait QuantFormat: Debug + Sync + Send {
     /// The stem: lower case, as in the WGSL file's name (`q4_1`).
     fn name(&self) -> &'static str;
@@ -24,13 +28,21 @@ pub trait QuantFormat: Debug + Sync + Send {
     fn block_bytes(&self) -> usize;
     /// Decodes whole file blocks: `out.len() == bytes.len() / block_bytes * block_len`.
     fn dequantize(&self, bytes: &[u8], out: &mut [f32]);
-    /// `vec4<u32>` values that hold the quants of 32 weights on the device.
+    /// Weights of a unit: what `repack` rewrites at once and the two counts below are for. A multiple of [`WEIGHTS_PER_BLOCK`].
+    fn unit_len(&self) -> usize {
+        self.block_len().max(WEIGHTS_PER_BLOCK)
+    }
+    /// `vec4<u32>` values that hold the quants of a unit on the device.
     fn quant_vec4s(&self) -> usize;
-    /// `u32` words that hold the scales of 32 weights on the device.
+    /// `u32` words that hold the scales of a unit on the device, and what else is no whole `vec4` of every block.
     fn scale_words(&self) -> usize;
-    /// Rewrites `max(block_len, 32)` weights from file bytes to device words:
-    /// `quants` gets `4 * quant_vec4s` words and `scales` `scale_words` words per 32 weights.
+    /// Rewrites a unit from file bytes to device words: `quants` gets `4 * quant_vec4s` words and `scales` `scale_words`.
     fn repack(&self, bytes: &[u8], quants: &mut [u32], scales: &mut [u32]);
+
+    /// What encodes weights in this format; `None` for one that is only read.
+    fn quantize(&self) -> Option<Quantize> {
+        None
+    }
 
     /// Bytes of a row of `cols` weights in the file, or `None` if `cols` is no whole number of blocks
     /// or the product overflows.

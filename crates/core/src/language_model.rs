@@ -39,6 +39,12 @@ pub trait LanguageModel<O: Ops> {
     /// Positions the KV cache holds for a sequence; rows must stand below it.
     fn context_length(&self) -> u32;
 
+    /// How many committed positions a sequence may be cut back by with everything it attends to still in the cache; absent: any
+    /// number. Layers whose attention slides keep no more than a ring ([`crate::KvShape::rewind`]).
+    fn rewind(&self) -> Option<u32> {
+        None
+    }
+
     /// Records one pass over `rows` (already announced with [`Ops::begin`]) and returns the logits,
     /// `[logit_rows, vocab]`, of the last `logit_rows` rows given to `begin`.
     fn forward<'a>(&'a self, ops: &mut O) -> &'a O::Activation;

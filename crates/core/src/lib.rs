@@ -17,11 +17,11 @@ pub mod sampling;
 mod steps;
 
 pub use clock::{Clock, since_unix_epoch};
-pub use format::{Format, QuantFormat, WEIGHTS_PER_BLOCK};
+pub use format::{Format, QuantFormat, Quantize, WEIGHTS_PER_BLOCK};
 pub use language_model::{LanguageModel, ModelConfig};
 pub use ops::{
-    AttentionShape, Chosen, KvShape, MatrixLayout, MatrixPart, Ops, OpsError, ROW_GROUP, RopeStyle,
-    RopeTableSpec, RowSet,
+    ATTENTION_SPAN, AttentionShape, Chosen, GluActivation, KvShape, MatrixLayout, MatrixPart, Ops,
+    OpsError, ROW_GROUP, RopeStyle, RopeTableSpec, RowSet,
 };
 pub use row::{
     MAX_PREFILL_ROWS, MAX_VERIFY_ROWS, Phase, Position, Row, SequenceSlot, TOKEN_ON_DEVICE, TokenId,

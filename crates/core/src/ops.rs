@@ -36,8 +36,17 @@ pub struct MatrixPart {
 pub enum MatrixLayout {
     /// Outputs one after another: `[q; k; v]`. One part is the plain case.
     Stacked,
-    /// Exactly two parts of one shape, gate and up, for [`Ops::matmul_swiglu`].
+    /// Exactly two parts of one shape, gate and up, for [`Ops::matmul_glu`].
     GateUp,
+}
+
+/// What [`Ops::matmul_glu`] makes of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GluActivation {
+    /// `x · sigmoid(x)`: SwiGLU.
+    Silu,
+    /// `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))`: GeGLU with the approximation that Gemma was trained with.
+    GeluTanh,
 }
 
 /// Which pairs of a head's dimensions RoPE rotates.
@@ -73,7 +82,23 @@ pub struct AttentionShape {
     pub scale: f32,
     /// Rotated pairs.
     pub rope: RopeStyle,
+    /// Positions that a row attends to, its own the last of them; absent: all up to its own.
+    pub window: Option<u32>,
 }
+
+impl AttentionShape {
+    /// The first position that a row at `position` attends to.
+    pub fn first_position(&self, position: Position) -> Position {
+        match self.window {
+            Some(window) => (position + 1).saturating_sub(window),
+            None => 0,
+        }
+    }
+}
+
+/// Positions that attention takes together: every split of a row's sums falls at multiples of it, so that it depends on the row's
+/// own position alone.
+pub const ATTENTION_SPAN: u32 = 128;
 
 /// Size of one layer's KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +113,31 @@ pub struct KvShape {
     pub kv_heads: u32,
     /// Width of a head.
     pub head_dim: u32,
+    /// The window of the layer's [`AttentionShape`].
+    pub window: Option<u32>,
+}
+
+/// Positions beyond the committed ones that passes may have written: 16 steps in flight, of 16 rows each, were given up.
+const MAX_OVERSHOOT: u32 = 2 * (crate::MAX_STEPS_A_WAIT * crate::MAX_VERIFY_ROWS) as u32;
+
+impl KvShape {
+    /// Positions that the cache has room for. Where a window slides, the cache is a ring of whole spans: position p has the place
+    /// p modulo the capacity. It holds the window, what passes may write beyond the committed tokens, and a window more, so that an
+    /// answer of that length can be cut off again ([`KvShape::rewind`]).
+    pub fn capacity(&self) -> u32 {
+        let ring = self.window.and_then(|window| {
+            let needed = window.checked_mul(2)?.checked_add(MAX_OVERSHOOT)?;
+            needed.checked_next_multiple_of(ATTENTION_SPAN)
+        });
+        ring.map_or(self.context, |ring| ring.min(self.context))
+    }
+
+    /// How many committed positions a sequence may be cut back by, with its window still in the cache; absent: any number.
+    pub fn rewind(&self) -> Option<u32> {
+        let capacity = self.capacity();
+        let window = self.window.filter(|_| capacity < self.context)?;
+        Some(capacity - window - MAX_OVERSHOOT)
+    }
 }
 
 /// What the device chose for one row.
@@ -242,8 +292,8 @@ pub trait Ops {
     /// logits, at `last_position` at most. None where the steps had ended.
     fn begin_next(&mut self, drafts: usize, last_position: Position);
 
-    /// `out[i] = table[token of row i]`; `out` is `[rows, hidden]`.
-    fn embed(&mut self, table: &Self::Matrix, out: &Self::Activation);
+    /// `out[i] = table[token of row i] · scale`; `out` is `[rows, hidden]`.
+    fn embed(&mut self, table: &Self::Matrix, scale: f32, out: &Self::Activation);
 
     /// `out = x / sqrt(mean(x²) + eps) · weight`, row by row. An `out` of [`RowSet::Logits`] takes only
     /// those rows of an `x` of [`RowSet::All`].
@@ -253,6 +303,25 @@ pub trait Ops {
         weight: &Self::Vector,
         eps: f32,
         out: &Self::Activation,
+    );
+
+    /// `out += x / sqrt(mean(x²) + eps) · weight`, row by row: a norm on the way back into the residual stream.
+    fn rms_norm_add(
+        &mut self,
+        x: &Self::Activation,
+        weight: &Self::Vector,
+        eps: f32,
+        out: &Self::Activation,
+    );
+
+    /// Normalises every head of q and k in `qkv` (`[rows, (heads + 2·kv_heads) · head_dim]`) as [`Ops::rms_norm`] does a row;
+    /// `weight` is `[2, head_dim]`, q's and k's. v stays.
+    fn qk_norm(
+        &mut self,
+        qkv: &Self::Activation,
+        weight: &Self::Vector,
+        eps: f32,
+        shape: &AttentionShape,
     );
 
     /// `out = x · Wᵀ (+ bias)`.
@@ -267,13 +336,19 @@ pub trait Ops {
     /// `out += x · Wᵀ`: the residual stream.
     fn matmul_add(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation);
 
-    /// `out = silu(x · Wgateᵀ) ⊙ (x · Wupᵀ)`; `w` has [`MatrixLayout::GateUp`].
-    fn matmul_swiglu(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation);
+    /// `out = activation(x · Wgateᵀ) ⊙ (x · Wupᵀ)`; `w` has [`MatrixLayout::GateUp`].
+    fn matmul_glu(
+        &mut self,
+        x: &Self::Activation,
+        w: &Self::Matrix,
+        activation: GluActivation,
+        out: &Self::Activation,
+    );
 
     /// Rotates q and k of `qkv` (`[rows, (heads + 2·kv_heads) · head_dim]`, which is scratch afterwards) by each row's position,
     /// writes k and v to the cache at that position, and attends:
-    /// `out[i] = Σ_p softmax_p(scale · q_i·k_p) · v_p` over positions `0..=position of row i`; `out` is
-    /// `[rows, heads · head_dim]`.
+    /// `out[i] = Σ_p softmax_p(scale · q_i·k_p) · v_p` over positions `0..=position of row i`, or the last
+    /// [`AttentionShape::window`] of them; `out` is `[rows, heads · head_dim]`.
     fn attention(
         &mut self,
         qkv: &Self::Activation,

@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 use foretoken_core::sampling::{TokenLogprobs, choose_rows, token_logprobs};
 use foretoken_core::{
-    AttentionShape, Chooser, Chosen, HostSteps, KvShape, LanguageModel, MAX_STEPS_A_WAIT,
-    MatrixLayout, MatrixPart, ModelConfig, NgramLookup, Ops, OpsError, Phase, Position,
-    RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome, TOKEN_ON_DEVICE,
-    TokenId,
+    AttentionShape, Chooser, Chosen, GluActivation, HostSteps, KvShape, LanguageModel,
+    MAX_STEPS_A_WAIT, MatrixLayout, MatrixPart, ModelConfig, NgramLookup, Ops, OpsError, Phase,
+    Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome,
+    TOKEN_ON_DEVICE, TokenId,
 };
 
 use crate::Sequence;
@@ -380,11 +380,13 @@ impl Ops for ScriptOps {
         self.logit_rows = rows.len();
     }
 
-    fn embed(&mut self, _: &(), _: &ScriptLogits) {}
+    fn embed(&mut self, _: &(), _: f32, _: &ScriptLogits) {}
     fn rms_norm(&mut self, _: &ScriptLogits, _: &(), _: f32, _: &ScriptLogits) {}
+    fn rms_norm_add(&mut self, _: &ScriptLogits, _: &(), _: f32, _: &ScriptLogits) {}
+    fn qk_norm(&mut self, _: &ScriptLogits, _: &(), _: f32, _: &AttentionShape) {}
     fn matmul(&mut self, _: &ScriptLogits, _: &(), _: Option<&()>, _: &ScriptLogits) {}
     fn matmul_add(&mut self, _: &ScriptLogits, _: &(), _: &ScriptLogits) {}
-    fn matmul_swiglu(&mut self, _: &ScriptLogits, _: &(), _: &ScriptLogits) {}
+    fn matmul_glu(&mut self, _: &ScriptLogits, _: &(), _: GluActivation, _: &ScriptLogits) {}
     fn attention(
         &mut self,
         _: &ScriptLogits,

@@ -59,7 +59,7 @@ impl Totals {
     /// Counts a request that ended; `None`: it failed.
     pub(crate) fn ended(&mut self, finish: Option<FinishReason>) {
         *match finish {
-            Some(FinishReason::Stop) => &mut self.requests.stop,
+            Some(FinishReason::Stop | FinishReason::ToolCalls) => &mut self.requests.stop,
             Some(FinishReason::Length) => &mut self.requests.length,
             Some(FinishReason::Abort) => &mut self.requests.abort,
             None => &mut self.requests.error,

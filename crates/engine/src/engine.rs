@@ -7,6 +7,7 @@ use foretoken_core::{LanguageModel, ModelConfig, Ops, TokenId, since_unix_epoch}
 use foretoken_decode::{AbortSignal, DecodeError, RowMismatch, Sequence, StatisticsLevel, prefill};
 use foretoken_text::Tokenizer;
 
+use crate::answer_parts::Marks;
 use crate::counters::{EngineMetrics, Totals};
 use crate::generation::{Generation, Job};
 use crate::prompt::chat_prompt;
@@ -95,6 +96,18 @@ impl<O: Ops> Clone for Engine<O> {
     }
 }
 
+/// What the bits of an answer depend on beside the request and the file.
+fn fingerprint(options: &EngineOptions) -> String {
+    let quantized = options.quantize.map_or(String::new(), |quantize| {
+        format!(" quantize={}", quantize.name())
+    });
+    format!(
+        "foretoken-{} {}{quantized}",
+        env!("CARGO_PKG_VERSION"),
+        options.device
+    )
+}
+
 impl<O: Ops> std::fmt::Debug for Engine<O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
@@ -119,14 +132,14 @@ impl<O: Ops> Engine<O> {
         } = measured;
         let work = Work {
             ops,
-            session: Session::default(),
+            session: Session::new(model.rewind()),
         };
         Self {
             shared: Rc::new(Shared {
                 queue: Queue::new(work),
                 model,
                 tokenizer,
-                fingerprint: format!("foretoken-{} {}", env!("CARGO_PKG_VERSION"), options.device),
+                fingerprint: fingerprint(&options),
                 options,
                 row_invariance,
                 adaptation,
@@ -151,12 +164,8 @@ impl<O: Ops> Engine<O> {
     ) -> Result<Generation<O, Chat>, Error> {
         self.check_model(&request.params)?;
         let ticket = self.join(&abort)?;
-        let prompt = chat_prompt(
-            &self.shared.tokenizer,
-            &request.messages,
-            self.limits().context,
-        )?;
-        self.start(ticket, prompt, "messages", &request.params, abort)
+        let (prompt, marks) = chat_prompt(&self.shared.tokenizer, request, self.limits().context)?;
+        self.start(ticket, prompt, marks, "messages", &request.params, abort)
     }
 
     /// Joins the queue with a text completion.
@@ -175,7 +184,8 @@ impl<O: Ops> Engine<O> {
             Prompt::Tokens(tokens) => tokens.clone(),
             Prompt::Text(text) => tokenizer.encode_prompt(text, true, tokenizer.adds_bos())?,
         };
-        self.start(ticket, prompt, "prompt", &request.params, abort)
+        let marks = Marks::default();
+        self.start(ticket, prompt, marks, "prompt", &request.params, abort)
     }
 
     /// Uses a pause: with [`PrefixReuse::Exact`], the last answer's tokens run through prefill, so that a next turn that
@@ -203,7 +213,7 @@ impl<O: Ops> Engine<O> {
         sequence.commit(&tokens);
         sequence.set_kv_len(from);
         let ran = prefill(&mut turn.ops, shared.model.as_ref(), &mut sequence, &abort).await;
-        turn.session.prefilled(sequence.kv_len());
+        turn.session.prefilled(from, sequence.kv_len());
         match ran {
             Ok(_) | Err(DecodeError::Aborted) => Ok(()),
             Err(error) => Err(error.into()),
@@ -287,11 +297,21 @@ impl<O: Ops> Engine<O> {
         &self,
         ticket: Ticket<Work<O>>,
         prompt: Vec<TokenId>,
+        marks: Marks,
         param: &'static str,
         params: &Params,
         abort: AbortSignal,
     ) -> Result<Generation<O, S>, Error> {
-        let context = self.limits().context;
+        let RequestLimits { context, vocab, .. } = self.limits();
+        // A folder's tokenizer may know tokens that the model has no embedding for (Gemma's for images).
+        if let Some(token) = prompt.iter().find(|token| **token >= vocab) {
+            return Err(Error::InvalidRequest {
+                param: Some(param.to_owned()),
+                message: format!(
+                    "`{param}` spells token {token}, which this model has no embedding for: it has {vocab}"
+                ),
+            });
+        }
         if prompt.is_empty() {
             return Err(Error::InvalidRequest {
                 param: Some(param.to_owned()),
@@ -330,6 +350,7 @@ impl<O: Ops> Engine<O> {
             prompt,
             params,
             header,
+            marks,
         };
         Ok(Generation::new(Rc::clone(shared), ticket, job, abort))
     }

@@ -109,6 +109,8 @@ impl Error {
             Error::InvalidRequest { param, .. } => param.as_deref(),
             Error::ContextLengthExceeded { param, .. } => Some(param),
             Error::ModelNotServed { .. } => Some("model"),
+            Error::Template(TextError::TooDeep { field, .. }) => Some(field),
+            Error::Template(TextError::NothingToContinue { .. }) => Some("continue_final_message"),
             Error::Template(_) => Some("messages"),
             _ => None,
         }
@@ -151,6 +153,10 @@ fn weights_code(error: &WeightsError) -> &'static str {
     match error {
         WeightsError::NotFound { .. } | WeightsError::NotReadable { .. } => "model_not_found",
         WeightsError::UnsupportedFormat { .. } => "unsupported_quantization",
+        WeightsError::UnsupportedConfig { key, .. } if key.ends_with("quantization_config") => {
+            "unsupported_quantization"
+        }
+        WeightsError::UnsupportedConfig { .. } => "unsupported_architecture",
         WeightsError::OutOfMemory { .. } => "out_of_memory",
         _ => "corrupt_weights",
     }
@@ -171,10 +177,12 @@ fn models_code(error: &ModelsError) -> &'static str {
     match error {
         ModelsError::Weights(error) => weights_code(error),
         ModelsError::Ops(error) => ops_code(error),
-        ModelsError::UnsupportedArchitecture { .. } | ModelsError::UnsupportedFeature { .. } => {
-            "unsupported_architecture"
+        ModelsError::UnsupportedArchitecture { .. }
+        | ModelsError::UnsupportedFeature { .. }
+        | ModelsError::UnusedTensor { .. } => "unsupported_architecture",
+        ModelsError::ContextLength { .. } | ModelsError::AlreadyQuantized { .. } => {
+            "invalid_request"
         }
-        ModelsError::ContextLength { .. } => "invalid_request",
         _ => "corrupt_weights",
     }
 }

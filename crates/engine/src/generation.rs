@@ -10,11 +10,12 @@ use foretoken_decode::{
     StatisticsLevel, StopConditions,
 };
 
+use crate::answer_parts::{AnswerParts, Marks};
 use crate::engine::{DeviceCounts, Shared, Work};
 use crate::request::Params;
 use crate::response::{
-    Answer, FinishReason, ForetokenMetrics, Header, Metrics, Piece, PromptTokensDetails, Shape,
-    SpeculativeDecoding, TimingMetrics, TokenReport, Usage, Wants,
+    Answer, CompletionTokensDetails, FinishReason, ForetokenMetrics, Header, Metrics, Piece,
+    PromptTokensDetails, Shape, SpeculativeDecoding, TimingMetrics, TokenReport, Usage, Wants,
 };
 use crate::speculation::Adaptation;
 use crate::text_stream::TextStream;
@@ -39,6 +40,8 @@ pub(crate) struct Job {
     pub(crate) params: Params,
     pub(crate) speculation: SpeculationStatus,
     pub(crate) header: Header,
+    /// What to tell apart in the answers' text.
+    pub(crate) marks: Marks,
 }
 
 /// How far a request has come.
@@ -52,6 +55,8 @@ enum Stage<O> {
 struct Choice {
     decode: DecodeLoop,
     text: TextStream,
+    parts: AnswerParts,
+    reasoning_tokens: usize,
     /// Everything given out so far.
     whole: Piece,
 }
@@ -132,7 +137,7 @@ impl<O: Ops, S: Shape> Generation<O, S> {
         }
         let wants = self.wants();
         while let Some(piece) = self.next_piece().await? {
-            if piece.finish.is_some() || wants.every_token() || !piece.text.is_empty() {
+            if piece.finish.is_some() || wants.every_token() || piece.says_something() {
                 let prompt = self.take_prompt_ids();
                 return Ok(Some(S::chunk(self.header(1), piece, wants, prompt)));
             }
@@ -189,6 +194,9 @@ impl<O: Ops, S: Shape> Generation<O, S> {
             prompt_tokens_details: PromptTokensDetails {
                 cached_tokens: self.cached_tokens,
             },
+            completion_tokens_details: self.job.marks.reasoning.then(|| CompletionTokensDetails {
+                reasoning_tokens: self.choices.iter().map(|c| c.reasoning_tokens).sum(),
+            }),
         }
     }
 
@@ -267,41 +275,52 @@ impl<O: Ops, S: Shape> Generation<O, S> {
 
         let mut piece = Piece {
             index: choice.whole.index,
-            token_ids: block.tokens,
             provenance: block.provenance,
             ..Piece::default()
         };
         // The token the model ended with, or was to be stopped at, is no text.
         let ended_by_token = block.finish == Some(foretoken_decode::FinishReason::Stop);
         let with_text =
-            piece.token_ids.len() - usize::from(ended_by_token && !piece.token_ids.is_empty());
+            block.tokens.len() - usize::from(ended_by_token && !block.tokens.is_empty());
         let mut matched = None;
-        for (i, &token) in piece.token_ids.iter().enumerate() {
+        let mut text = String::new();
+        for (i, &token) in block.tokens.iter().enumerate() {
             if let Some(logprobs) = block.logprobs.get(i) {
                 let offset = choice.text.characters();
                 let tokenizer = &self.shared.tokenizer;
                 let report = TokenReport::new(tokenizer, token, logprobs, offset);
                 piece.logprobs.push(report);
             }
-            let stopped = i < with_text && choice.text.push(token, &mut piece.text);
+            choice.reasoning_tokens += usize::from(choice.parts.in_reasoning());
+            let stopped = i < with_text && choice.text.push(token, &mut text);
+            choice.parts.push(&text, &mut piece);
+            text.clear();
             piece.text_ends.push(piece.text.len());
             if stopped {
                 matched = Some(i + 1);
                 break;
             }
         }
+        piece.token_ids = block.tokens;
         if let Some(kept) = matched {
             piece.token_ids.truncate(kept);
             piece.provenance.truncate(kept);
             choice.decode.stop_after(before + kept);
             piece.finish = Some(FinishReason::Stop);
         } else if let Some(finish) = block.finish {
-            let stopped = choice.text.finish(&mut piece.text);
+            let stopped = choice.text.finish(&mut text);
+            choice.parts.push(&text, &mut piece);
             piece.finish = Some(if stopped {
                 FinishReason::Stop
             } else {
                 finish.into()
             });
+        }
+        if piece.finish.is_some() {
+            choice.parts.finish(&mut piece);
+            if piece.finish == Some(FinishReason::Stop) && choice.parts.calls() > 0 {
+                piece.finish = Some(FinishReason::ToolCalls);
+            }
         }
         choice.whole.append(&piece);
         Ok(piece)
@@ -343,6 +362,7 @@ impl<O: Ops, S: Shape> Generation<O, S> {
         };
         let reused = turn.session.reusable(prompt, reuse);
         self.by_prefill = turn.session.is_by_prefill(reused);
+        turn.session.resume(reused);
         if index == 0 {
             self.cached_tokens = reused;
             let mut totals = self.shared.totals.borrow_mut();
@@ -390,7 +410,10 @@ impl<O: Ops, S: Shape> Generation<O, S> {
                 &self.shared.tokenizer,
                 &params.stop,
                 params.sampling.min_tokens,
+                self.job.marks.without_text(&self.shared.tokenizer)?,
             )?,
+            parts: AnswerParts::new(self.job.marks),
+            reasoning_tokens: 0,
             decode: DecodeLoop::new(sequence, options, self.abort.clone()),
             whole: Piece {
                 index,

@@ -2,48 +2,108 @@
 
 use std::collections::BTreeMap;
 
-use foretoken_models::{DEFAULT_CONTEXT_LENGTH, architectures};
+use foretoken_core::TokenId;
+use foretoken_models::{Quantization, architectures};
 use foretoken_text::Tokenizer;
-use foretoken_weights::{ByteSource, Gguf, Metadata};
+use foretoken_weights::{ByteSource, Gguf, Metadata, TensorConvention, TensorInfo};
 use serde::Serialize;
 
 use crate::Error;
-use crate::vocabulary::vocabulary_spec;
+use crate::answer_parts::{THINK_CLOSES, TOOL_CALL_OPENS};
+use crate::prompt::is_token;
+use crate::tokenizer::read_tokenizer;
 
 /// A model file, read as far as its header.
 #[derive(Debug, Clone, Serialize)]
 pub struct ModelReport {
-    /// Bytes of the file.
+    /// Bytes of the file, or of a folder's files.
     pub file_bytes: u64,
-    /// The GGUF version.
-    pub gguf_version: u32,
+    /// The GGUF version; absent of a safetensors folder.
+    pub gguf_version: Option<u32>,
     /// `general.name`.
     pub name: Option<String>,
     /// `general.architecture`.
     pub architecture: Option<String>,
     /// The dimensions the file states, by the last part of their keys (`embedding_length` …).
     pub dimensions: BTreeMap<&'static str, u32>,
-    /// `tokenizer.ggml.model` and `tokenizer.ggml.pre`.
+    /// `tokenizer.ggml.model` and `tokenizer.ggml.pre`; of a folder `tokenizer.json`, and nothing.
     pub tokenizer: [Option<String>; 2],
     /// Tokens of the vocabulary.
     pub vocabulary: usize,
+    /// The tokens that mean something to the engine; absent of a tokenizer that cannot be read.
+    pub special_tokens: Option<SpecialTokens>,
     /// Whether there is a chat template that can be used.
     pub chat: bool,
+    /// What that template takes and writes.
+    pub template: Option<TemplateReport>,
+    /// How RoPE is stretched, where it is.
+    pub rope_scaling: Option<RopeScaling>,
+    /// Positions that layers with a window attend to.
+    pub sliding_window: Option<u32>,
     /// Tensors.
     pub tensors: usize,
     /// Bytes of all tensors in the file.
     pub weight_bytes: u64,
+    /// Bytes of all tensors as they are loaded, quantised where that was asked for.
+    pub loaded_bytes: u64,
     /// Bytes of the largest tensor in the file.
     pub largest_tensor_bytes: u64,
     /// How the tensors are stored.
     pub formats: Vec<FormatReport>,
-    /// Bytes of keys and values in f32, for the context that is taken by default; where the dimensions are
-    /// stated.
-    pub kv_cache_bytes: Option<u64>,
     /// What keeps this build from loading it, one line each. Tensor shapes are checked at loading.
     pub problems: Vec<String>,
     /// What does not keep it from loading.
     pub remarks: Vec<String>,
+}
+
+/// The tokens that begin and end texts.
+#[derive(Debug, Clone, Serialize)]
+pub struct SpecialTokens {
+    /// What texts begin with, where the vocabulary has such a token.
+    pub bos: Option<TokenReport>,
+    /// Whether the tokenizer puts it before a text. A chat template writes its own.
+    pub adds_bos: bool,
+    /// Whether the tokenizer puts the end's token behind a text.
+    pub adds_eos: bool,
+    /// Those that end an answer.
+    pub end_of_generation: Vec<TokenReport>,
+}
+
+/// A token.
+#[derive(Debug, Clone, Serialize)]
+pub struct TokenReport {
+    /// Its number.
+    pub id: TokenId,
+    /// Its spelling.
+    pub text: String,
+}
+
+/// A chat template, as far as its text tells.
+#[derive(Debug, Clone, Serialize)]
+pub struct TemplateReport {
+    /// Bytes of its text.
+    pub bytes: usize,
+    /// The control tokens of the vocabulary that it writes, of those that are known to open messages.
+    pub marks: Vec<&'static str>,
+    /// Whether it shows tools to the model.
+    pub tools: bool,
+    /// Whether calls of tools are told apart in answers (`<tool_call>`).
+    pub tool_calls: bool,
+    /// Whether reasoning is told apart in answers (`<think>`).
+    pub reasoning: bool,
+    /// Whether it asks for `enable_thinking`.
+    pub enable_thinking: bool,
+}
+
+/// What a file says of RoPE beyond its base.
+#[derive(Debug, Clone, Serialize)]
+pub struct RopeScaling {
+    /// `linear`, `yarn` …; or that there are divisors a pair.
+    pub kind: String,
+    /// By how much.
+    pub factor: Option<f32>,
+    /// Positions that the model was trained for before it was stretched.
+    pub original_context_length: Option<u32>,
 }
 
 /// The tensors of one format.
@@ -68,11 +128,14 @@ const DIMENSIONS: [&str; 7] = [
     "attention.key_length",
 ];
 
-/// Reads the header of a model file and says what it holds.
+/// Reads the header of a model, a GGUF file or a folder, and says what it holds, and what it would be with `quantize`.
 ///
 /// # Errors
-/// If it is no GGUF file or a damaged one. What merely cannot be run is in [`ModelReport::problems`].
-pub async fn inspect<S: ByteSource + ?Sized>(source: &S) -> Result<ModelReport, Error> {
+/// If it is no GGUF file, no folder, or a damaged one; or a folder whose configuration this build cannot make a model of. What merely cannot be run is in [`ModelReport::problems`].
+pub async fn inspect<S: ByteSource + ?Sized>(
+    source: &S,
+    quantize: Option<Quantization>,
+) -> Result<ModelReport, Error> {
     let gguf = Gguf::read(source).await?;
     let text = |key| -> Option<String> { gguf.metadata.str(key).ok().flatten().map(printable) };
     let architecture = text("general.architecture");
@@ -105,15 +168,18 @@ pub async fn inspect<S: ByteSource + ?Sized>(source: &S) -> Result<ModelReport, 
         format.tensors += 1;
         format.bytes = format.bytes.saturating_add(tensor.bytes);
     }
-    let mut chat = false;
-    match vocabulary_spec(&gguf)
-        .map_err(Error::from)
-        .and_then(|spec| Ok(Tokenizer::new(spec)?))
-    {
-        Ok(tokenizer) => match tokenizer.chat_template() {
-            Ok(_) => chat = true,
-            Err(error) => remarks.push(error.to_string()),
-        },
+    let mut template = None;
+    let mut special_tokens = None;
+    let mut vocabulary = 0;
+    match read_tokenizer(source, &gguf).await {
+        Ok(tokenizer) => {
+            vocabulary = tokenizer.vocabulary() as usize;
+            special_tokens = Some(special(&tokenizer));
+            match tokenizer.chat_template() {
+                Ok(_) => template = Some(template_report(&tokenizer)?),
+                Err(error) => remarks.push(error.to_string()),
+            }
+        }
         Err(error) => problems.push(error.to_string()),
     }
     let dimensions = dimensions(&gguf.metadata, architecture.as_deref().unwrap_or_default());
@@ -124,13 +190,28 @@ pub async fn inspect<S: ByteSource + ?Sized>(source: &S) -> Result<ModelReport, 
         .flatten();
     Ok(ModelReport {
         file_bytes: source.len(),
-        gguf_version: gguf.version,
+        gguf_version: match gguf.convention {
+            TensorConvention::Gguf => Some(gguf.version),
+            TensorConvention::HuggingFace => None,
+        },
         name: text("general.name"),
-        tokenizer: [text("tokenizer.ggml.model"), text("tokenizer.ggml.pre")],
-        vocabulary: tokens.map_or(0, |tokens| tokens.len()),
-        chat,
+        tokenizer: match gguf.convention {
+            TensorConvention::Gguf => [text("tokenizer.ggml.model"), text("tokenizer.ggml.pre")],
+            TensorConvention::HuggingFace => [Some("tokenizer.json".to_owned()), None],
+        },
+        vocabulary: tokens.map_or(vocabulary, |tokens| tokens.len()),
+        special_tokens,
+        chat: template.is_some(),
+        template,
+        rope_scaling: rope_scaling(&gguf, architecture.as_deref().unwrap_or_default()),
+        sliding_window: value(&gguf.metadata, &architecture, "attention.sliding_window"),
         tensors: gguf.tensors.len(),
         weight_bytes: gguf.tensors.iter().map(|tensor| tensor.bytes).sum(),
+        loaded_bytes: gguf
+            .tensors
+            .iter()
+            .map(|tensor| loaded_bytes(tensor, quantize))
+            .fold(0, u64::saturating_add),
         largest_tensor_bytes: gguf
             .tensors
             .iter()
@@ -138,12 +219,25 @@ pub async fn inspect<S: ByteSource + ?Sized>(source: &S) -> Result<ModelReport, 
             .max()
             .unwrap_or(0),
         formats: formats.into_values().collect(),
-        kv_cache_bytes: kv_cache_bytes(&dimensions),
         architecture,
         dimensions,
         problems,
         remarks,
     })
+}
+
+/// Bytes of a tensor as it is loaded.
+fn loaded_bytes(tensor: &TensorInfo, quantize: Option<Quantization>) -> u64 {
+    let quantized = || {
+        let stored = tensor.format().ok()?;
+        let row = quantize?.format(tensor, stored).row_bytes(tensor.cols())?;
+        row.checked_mul(tensor.rows())
+    };
+    match tensor.rows() {
+        // Vectors are loaded as numbers.
+        1 => tensor.bytes,
+        _ => quantized().unwrap_or(tensor.bytes),
+    }
 }
 
 fn dimensions(metadata: &Metadata, architecture: &str) -> BTreeMap<&'static str, u32> {
@@ -159,21 +253,78 @@ fn dimensions(metadata: &Metadata, architecture: &str) -> BTreeMap<&'static str,
         .collect()
 }
 
-/// Two caches a layer, f32.
-fn kv_cache_bytes(dimensions: &BTreeMap<&'static str, u32>) -> Option<u64> {
-    let get = |name| dimensions.get(name).copied();
-    let heads = get("attention.head_count")?;
-    let kv_heads = get("attention.head_count_kv").unwrap_or(heads);
-    let head_dim = match get("attention.key_length") {
-        Some(head_dim) => head_dim,
-        None => get("embedding_length")?.checked_div(heads)?,
+/// A number below the architecture's name.
+fn value(metadata: &Metadata, architecture: &Option<String>, name: &str) -> Option<u32> {
+    let key = format!("{}.{name}", architecture.as_ref()?);
+    metadata.u32(&key).ok().flatten()
+}
+
+fn special(tokenizer: &Tokenizer) -> SpecialTokens {
+    let token = |id: TokenId| TokenReport {
+        id,
+        text: printable(&String::from_utf8_lossy(tokenizer.token_bytes(id))),
     };
-    let context = get("context_length")?.min(DEFAULT_CONTEXT_LENGTH);
-    [get("block_count")?, context, kv_heads, head_dim]
+    SpecialTokens {
+        bos: tokenizer.bos().map(token),
+        adds_bos: tokenizer.adds_bos(),
+        adds_eos: tokenizer.adds_eos(),
+        end_of_generation: tokenizer
+            .end_of_generation()
+            .iter()
+            .map(|&id| token(id))
+            .collect(),
+    }
+}
+
+/// What opens a message in the templates in use.
+const MESSAGE_MARKS: [&str; 6] = [
+    "<|im_start|>",
+    "<|start_header_id|>",
+    "<start_of_turn>",
+    "[INST]",
+    "<|user|>",
+    "<|start|>",
+];
+
+fn template_report(tokenizer: &Tokenizer) -> Result<TemplateReport, Error> {
+    let source = tokenizer.chat_template().map_err(Error::Template)?.source();
+    let for_tools = tokenizer.chat_template_for(true).map_err(Error::Template)?;
+    let marks = MESSAGE_MARKS
         .into_iter()
-        .try_fold(2 * 4, |product: u64, factor| {
-            product.checked_mul(u64::from(factor))
-        })
+        .filter(|mark| source.contains(mark));
+    Ok(TemplateReport {
+        bytes: source.len(),
+        marks: marks.collect(),
+        tools: for_tools.source().contains("tools"),
+        tool_calls: for_tools.source().contains(TOOL_CALL_OPENS),
+        reasoning: is_token(tokenizer, THINK_CLOSES)? || source.contains(THINK_CLOSES),
+        enable_thinking: source.contains("enable_thinking"),
+    })
+}
+
+fn rope_scaling(gguf: &Gguf, architecture: &str) -> Option<RopeScaling> {
+    let key = |name: &str| format!("{architecture}.rope.scaling.{name}");
+    let kind = gguf.metadata.str(&key("type")).ok().flatten();
+    let factor = gguf.metadata.f32(&key("factor")).ok().flatten();
+    let divisors = gguf
+        .tensors
+        .iter()
+        .any(|tensor| tensor.name.starts_with("rope_"));
+    let kind = match (kind, factor, divisors) {
+        (Some("none"), _, false) | (None, None, false) => return None,
+        (Some("none") | None, None, true) => "a divisor a pair".to_owned(),
+        (Some(kind), _, _) => printable(kind),
+        (None, _, _) => "linear".to_owned(),
+    };
+    Some(RopeScaling {
+        kind,
+        factor,
+        original_context_length: gguf
+            .metadata
+            .u32(&key("original_context_length"))
+            .ok()
+            .flatten(),
+    })
 }
 
 /// Text from a file, on one line and not too long.

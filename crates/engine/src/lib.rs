@@ -14,6 +14,7 @@
 //! Text and tokens part ways at the end: `token_ids` and `usage` hold every token that was generated, the
 //! one that ended the answer and those of a matched stop string included; the text holds neither.
 
+mod answer_parts;
 mod counters;
 mod engine;
 mod error;
@@ -21,6 +22,7 @@ mod generation;
 mod inspect;
 mod load;
 mod measure;
+mod plan;
 mod prepare;
 mod prompt;
 mod request;
@@ -31,6 +33,7 @@ mod seeds;
 mod session;
 mod speculation;
 mod text_stream;
+mod tokenizer;
 mod turn;
 mod vocabulary;
 
@@ -42,12 +45,17 @@ pub use foretoken_decode::{
     AbortSignal, AcceptanceStatistics, StatisticsLevel, StepCosts, TokenProvenance,
     predicted_speedup,
 };
+pub use foretoken_models::{Quantization, default_context_length};
+pub use foretoken_text::ChatMessage;
 pub use generation::{Generation, Timing};
-pub use inspect::{FormatReport, ModelReport, inspect};
-pub use load::{EngineOptions, LoadPhase, LoadProgress, parse_metrics_level, plan};
+pub use inspect::{
+    FormatReport, ModelReport, RopeScaling, SpecialTokens, TemplateReport, TokenReport, inspect,
+};
+pub use load::{EngineOptions, LoadPhase, LoadProgress, parse_metrics_level};
+pub use plan::{fit_context, plan, plan_context};
 pub use request::{
-    ChatCompletionRequest, CompletionRequest, MAX_BODY_BYTES, MAX_MESSAGES, Message, Prompt,
-    RequestLimits, Role, parse_body,
+    ChatCompletionRequest, CompletionRequest, MAX_BODY_BYTES, MAX_MESSAGES, MAX_TOOLS, Prompt,
+    RequestLimits, parse_body,
 };
 pub use session::PrefixReuse;
 pub use speculation::{

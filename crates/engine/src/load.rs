@@ -2,15 +2,14 @@
 
 use foretoken_core::Ops;
 use foretoken_decode::{StatisticsLevel, check_row_invariance};
-use foretoken_models::{LoadOptions, load_model, plan_model};
-use foretoken_text::Tokenizer;
+use foretoken_models::{LoadOptions, Quantization, load_model};
 use foretoken_weights::{ByteSource, Gguf};
 
 use crate::engine::{Engine, Measured, RowInvariance};
 use crate::measure::{time_passes, time_wait};
 use crate::prepare::prepare;
 use crate::speculation::Adaptation;
-use crate::vocabulary::vocabulary_spec;
+use crate::tokenizer::read_tokenizer;
 use crate::{Error, PrefixReuse, SpeculativeConfig};
 
 /// What a caller chooses when loading an engine.
@@ -20,6 +19,8 @@ pub struct EngineOptions {
     pub model_name: String,
     /// Positions of the context; the smaller of the model's and 4096 if absent.
     pub context_length: Option<u32>,
+    /// What matrices become that are not quantised yet; absent: they stay as the file has them.
+    pub quantize: Option<Quantization>,
     /// Names what the bits of an answer depend on beside build, request and weights: adapter, tier, the shape of
     /// the kernels.
     pub device: String,
@@ -48,6 +49,7 @@ impl EngineOptions {
         Self {
             model_name: model_name.into(),
             context_length: None,
+            quantize: None,
             device: device.into(),
             check_row_invariance: false,
             speculative_config: None,
@@ -93,37 +95,16 @@ pub struct LoadProgress {
     pub total: u64,
 }
 
-/// Plans to load a GGUF file: does what [`Engine::load`] does up to the weights, from the file's header alone, and allocates
-/// what it would on `ops`. So what the file, the options or the limits of the device rule out fails before the weights
-/// are there, by the same code and with the same errors.
-///
-/// # Errors
-/// As [`Engine::load`].
-pub async fn plan<O: Ops + 'static, S: ByteSource>(
-    ops: &mut O,
-    source: &S,
-    options: &EngineOptions,
-) -> Result<(), Error> {
-    let (gguf, _) = read_header(source).await?;
-    plan_model::<O, S>(ops, &gguf, load_options(options)).await?;
-    Ok(())
-}
-
-async fn read_header<S: ByteSource + ?Sized>(source: &S) -> Result<(Gguf, Tokenizer), Error> {
-    let gguf = Gguf::read(source).await?;
-    let tokenizer = Tokenizer::new(vocabulary_spec(&gguf)?)?;
-    Ok((gguf, tokenizer))
-}
-
-fn load_options(options: &EngineOptions) -> LoadOptions {
+pub(crate) fn load_options(options: &EngineOptions) -> LoadOptions {
     LoadOptions {
         context_length: options.context_length,
+        quantize: options.quantize,
         ..LoadOptions::default()
     }
 }
 
 impl<O: Ops + 'static> Engine<O> {
-    /// Loads a GGUF file: header and tokenizer first, so that a file that cannot be used fails
+    /// Loads a model, a GGUF file or a folder: header and tokenizer first, so that a file that cannot be used fails
     /// before its weights are read; then the weights; then the check of row invariance, after which
     /// the ops pad every pass if they must.
     ///
@@ -135,7 +116,8 @@ impl<O: Ops + 'static> Engine<O> {
         options: EngineOptions,
         progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Self, Error> {
-        let (gguf, tokenizer) = read_header(source).await?;
+        let gguf = Gguf::read(source).await?;
+        let tokenizer = read_tokenizer(source, &gguf).await?;
         let load = load_options(&options);
         let mut upload = |loaded, total| {
             progress(LoadProgress {

@@ -33,9 +33,21 @@ pub(crate) struct Session {
     tokens: Vec<TokenId>,
     /// So many of them were made by prefill.
     by_prefill: usize,
+    /// How far a sequence may be cut back (`LanguageModel::rewind`).
+    rewind: Option<usize>,
+    /// From fewer positions than these nobody may go on: what they attend to was overwritten.
+    least: usize,
 }
 
 impl Session {
+    /// Nothing is held. `rewind` is the model's.
+    pub(crate) fn new(rewind: Option<u32>) -> Self {
+        Self {
+            rewind: rewind.map(|positions| positions as usize),
+            ..Self::default()
+        }
+    }
+
     /// How many positions of the cache a prompt may start from. At least its last token is left to run, for its logits.
     ///
     /// `Exact` takes whole passes of what prefill made: prefill ends its passes at multiples of
@@ -44,10 +56,18 @@ impl Session {
         let pairs = self.tokens.iter().zip(prompt);
         let shared = pairs.take_while(|(held, wanted)| held == wanted).count();
         let most = shared.min(prompt.len().saturating_sub(1));
-        match reuse {
+        let reused = match reuse {
             PrefixReuse::Off => 0,
             PrefixReuse::Full => most,
             PrefixReuse::Exact => whole_passes(most.min(self.by_prefill)),
+        };
+        if reused < self.least { 0 } else { reused }
+    }
+
+    /// Takes note of work that goes on from the first `from` positions.
+    pub(crate) fn resume(&mut self, from: usize) {
+        if from == 0 {
+            self.least = 0;
         }
     }
 
@@ -58,13 +78,19 @@ impl Session {
 
     /// Forgets everything: what the cache holds is nobody's to use.
     pub(crate) fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            rewind: self.rewind,
+            ..Self::default()
+        };
     }
 
     /// Takes note of what a request left: `tokens` are in the cache, the first `by_prefill` of them made by prefill.
     pub(crate) fn hold(&mut self, tokens: &[TokenId], by_prefill: usize) {
         self.tokens = tokens.to_vec();
         self.by_prefill = by_prefill.min(tokens.len());
+        if let Some(rewind) = self.rewind {
+            self.least = self.least.max(tokens.len().saturating_sub(rewind));
+        }
     }
 
     /// Whole passes of held tokens that decoding made and prefill could make again; `None` if there are none.
@@ -72,12 +98,20 @@ impl Session {
         // Prefill refuses a prompt that fills the context.
         let most = self.tokens.len().min((context as usize).saturating_sub(1));
         let (from, to) = (whole_passes(self.by_prefill), whole_passes(most));
-        (from < to).then(|| (self.tokens[..to].to_vec(), from))
+        let again = if from < self.least { 0 } else { from };
+        (from < to).then(|| (self.tokens[..to].to_vec(), again))
     }
 
-    /// What was held is there still, and prefill made its first `by_prefill` positions.
-    pub(crate) fn prefilled(&mut self, by_prefill: usize) {
-        self.by_prefill = self.by_prefill.max(by_prefill.min(self.tokens.len()));
+    /// Prefill made the positions from `from` up to `by_prefill` anew. What was held is there still, unless a ring was filled from its
+    /// start.
+    pub(crate) fn prefilled(&mut self, from: usize, by_prefill: usize) {
+        let by_prefill = by_prefill.min(self.tokens.len());
+        if from == 0 && self.rewind.is_some() {
+            self.resume(0);
+            let tokens = std::mem::take(&mut self.tokens);
+            self.hold(&tokens[..by_prefill], by_prefill);
+        }
+        self.by_prefill = self.by_prefill.max(by_prefill);
     }
 }
 
@@ -115,10 +149,39 @@ mod tests {
         assert_eq!(session.to_prefill(4096), Some((tokens[..96].to_vec(), 64)));
         assert_eq!(session.to_prefill(97), Some((tokens[..96].to_vec(), 64)));
         assert_eq!(session.to_prefill(96), None);
-        session.prefilled(96);
+        session.prefilled(64, 96);
         assert_eq!(session.to_prefill(4096), None);
         assert_eq!(session.reusable(&tokens, PrefixReuse::Exact), 96);
         session.forget();
         assert_eq!(session.reusable(&tokens, PrefixReuse::Full), 0);
+    }
+
+    #[test]
+    fn what_was_overwritten_is_not_gone_on_from() {
+        let tokens: Vec<TokenId> = (0..1000).collect();
+        let mut session = Session::new(Some(100));
+        session.resume(0);
+        session.hold(&tokens[..90], 90);
+        // Shorter than what may be cut off: any prefix will do.
+        assert_eq!(session.reusable(&tokens[..40], PrefixReuse::Exact), 32);
+        session.resume(32);
+        session.hold(&tokens[..500], 128);
+        assert_eq!(session.reusable(&tokens[..600], PrefixReuse::Full), 500);
+        assert_eq!(session.reusable(&tokens[..401], PrefixReuse::Full), 400);
+        assert_eq!(session.reusable(&tokens[..400], PrefixReuse::Full), 0);
+        assert_eq!(session.reusable(&tokens[..600], PrefixReuse::Exact), 0);
+        assert_eq!(session.to_prefill(4096), Some((tokens[..480].to_vec(), 0)));
+        session.prefilled(0, 480);
+        assert_eq!(session.to_prefill(4096), None);
+        assert_eq!(session.reusable(&tokens[..600], PrefixReuse::Exact), 480);
+        assert_eq!(session.reusable(&tokens[..380], PrefixReuse::Exact), 0);
+        // Cut back and ended early: what the longer one wrote is still in the way.
+        session.resume(450);
+        session.hold(&tokens[..460], 128);
+        assert_eq!(session.reusable(&tokens[..371], PrefixReuse::Full), 0);
+        // From the start everything is written anew.
+        session.resume(0);
+        session.hold(&tokens[..460], 460);
+        assert_eq!(session.reusable(&tokens[..390], PrefixReuse::Exact), 384);
     }
 }

@@ -11,20 +11,24 @@ pub(crate) struct TextStream {
     unsearched: u32,
     /// Characters decoded so far, shown or not.
     characters: usize,
+    /// Control tokens that are shown as they are spelled.
+    spelled: Vec<(TokenId, &'static str)>,
 }
 
 impl TextStream {
-    /// The first `min_tokens` tokens are not searched for stop strings.
+    /// The first `min_tokens` tokens are not searched for stop strings. Of control tokens those `spelled` have a text.
     pub(crate) fn new(
         tokenizer: &Tokenizer,
         stop: &[String],
         min_tokens: u32,
+        spelled: Vec<(TokenId, &'static str)>,
     ) -> Result<Self, TextError> {
         Ok(Self {
             detokenizer: tokenizer.detokenizer(),
             stop: StopStrings::new(stop.to_vec())?,
             unsearched: min_tokens,
             characters: 0,
+            spelled,
         })
     }
 
@@ -36,7 +40,10 @@ impl TextStream {
     /// Appends what a token adds to the text; true if a stop string is now complete. Neither it nor
     /// anything later is text.
     pub(crate) fn push(&mut self, token: TokenId, out: &mut String) -> bool {
-        let text = self.detokenizer.push(token);
+        let mut text = self.detokenizer.push(token);
+        if let Some((_, spelling)) = self.spelled.iter().find(|(spelled, _)| *spelled == token) {
+            text.push_str(spelling);
+        }
         if self.unsearched > 0 {
             self.unsearched -= 1;
             self.characters += text.chars().count();

@@ -25,8 +25,18 @@ pub(crate) fn vocabulary_spec(gguf: &Gguf) -> Result<VocabularySpec, WeightsErro
     let token_types = metadata
         .i32_array("tokenizer.ggml.token_type")?
         .unwrap_or_else(|| vec![1; tokens.len()]);
+    let model = metadata.required_str("tokenizer.ggml.model")?.to_owned();
+    // Some byte-level files have scores as well, which mean nothing there.
+    let scores = if model == "llama" {
+        metadata
+            .f32_array("tokenizer.ggml.scores")?
+            .unwrap_or_default()
+    } else {
+        Vec::new()
+    };
     Ok(VocabularySpec {
-        model: metadata.required_str("tokenizer.ggml.model")?.to_owned(),
+        model,
+        scores,
         pre: metadata.str("tokenizer.ggml.pre")?.map(str::to_owned),
         token_types,
         tokens,
@@ -44,5 +54,34 @@ pub(crate) fn vocabulary_spec(gguf: &Gguf) -> Result<VocabularySpec, WeightsErro
             .tensor(EMBEDDING)
             .and_then(|tensor| u32::try_from(tensor.rows()).ok()),
         chat_template: metadata.str("tokenizer.chat_template")?.map(str::to_owned),
+        tool_use_template: metadata
+            .str("tokenizer.chat_template.tool_use")?
+            .map(str::to_owned),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_weights::BytesSource;
+    use foretoken_weights::forge::Forge;
+
+    use super::*;
+
+    #[test]
+    fn a_file_may_have_a_template_for_tools() {
+        let forged = Forge::new()
+            .metadata("general.architecture", "llama")
+            .metadata("tokenizer.ggml.model", "gpt2")
+            .metadata("tokenizer.ggml.tokens", &["a", "b"][..])
+            .metadata("tokenizer.chat_template", "plain")
+            .metadata("tokenizer.chat_template.tool_use", "with tools")
+            .metadata("tokenizer.chat_template.rag", "with documents")
+            .tensor("token_embd.weight", &[32, 2], 0, &[0; 4 * 32 * 2])
+            .build();
+        let source = BytesSource(forged.bytes);
+        let gguf = pollster::block_on(Gguf::read(&source)).unwrap();
+        let spec = vocabulary_spec(&gguf).unwrap();
+        assert_eq!(spec.chat_template.as_deref(), Some("plain"));
+        assert_eq!(spec.tool_use_template.as_deref(), Some("with tools"));
+    }
 }

@@ -1,4 +1,4 @@
-//! `dump_shaders DIR`: writes every kernel of every tier as Tint reads it, with the device features it needs in
+//! `dump_shaders DIR [--all]`: writes the kernels of every tier as Tint reads them, with `--all` every format in every variant, with the device features it needs in
 //! `features.txt`. A tier has a folder, and others for what needs subgroups of so many lanes and what only hardware runs. A text that a plainer tier has
 //! already is not written again: what compiles with fewer features compiles with more.
 
@@ -6,15 +6,20 @@ use std::collections::HashSet;
 use std::{env, fs, path::PathBuf, process::ExitCode};
 
 use foretoken_gpu::composer::Target;
-use foretoken_gpu::{Tier, catalog};
+use foretoken_gpu::{Coverage, Tier, catalog};
 use foretoken_weights::quant::FORMATS;
 
 fn main() -> ExitCode {
-    let Some(folder) = env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("usage: dump_shaders DIR");
-        return ExitCode::from(2);
+    let arguments: Vec<_> = env::args_os().skip(1).collect();
+    let (folder, coverage) = match &arguments[..] {
+        [folder] => (PathBuf::from(folder), Coverage::Pairwise),
+        [folder, all] if all == "--all" => (PathBuf::from(folder), Coverage::Full),
+        _ => {
+            eprintln!("usage: dump_shaders DIR [--all]");
+            return ExitCode::from(2);
+        }
     };
-    match dump(&folder) {
+    match dump(&folder, coverage) {
         Ok(count) => {
             println!("{count} kernels in {}", folder.display());
             ExitCode::SUCCESS
@@ -26,10 +31,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn dump(folder: &std::path::Path) -> std::io::Result<usize> {
+fn dump(folder: &std::path::Path, coverage: Coverage) -> std::io::Result<usize> {
     let mut written = HashSet::new();
     for tier in Tier::ALL {
-        for entry in catalog(FORMATS, tier, Target::Tint) {
+        for entry in catalog(FORMATS, tier, coverage, Target::Tint) {
             let mut folder = folder.join(tier.name());
             let mut needs = Vec::new();
             if tier.f16 {

@@ -290,14 +290,14 @@ mod tests {
     #[test]
     fn a_line_of_the_result_knows_its_author() {
         let result = composed(
-            "first\n#repeat j 3\nbody {j}\n#end\n#import lib/silu.wgsl\n#import lib/silu.wgsl",
+            "first\n#repeat j 3\nbody {j}\n#end\n#import lib/glu_silu.wgsl\n#import lib/glu_silu.wgsl",
             &[],
         );
         assert_eq!(result.origin(1), "shaders/ops/embed.wgsl:1");
         assert_eq!(result.origin(4), "shaders/ops/embed.wgsl:3");
-        assert_eq!(result.origin(5), "shaders/lib/silu.wgsl:1");
+        assert_eq!(result.origin(5), "shaders/lib/glu_silu.wgsl:1");
         assert_eq!(
-            result.source.matches("fn silu").count(),
+            result.source.matches("fn activate(").count(),
             1,
             "a file is spliced once"
         );
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn directives_are_the_targets() {
         let recipe = Recipe {
-            file: "lib/silu.wgsl",
+            file: "lib/glu_silu.wgsl",
             subgroups: true,
             f16: true,
             ..Recipe::default()

@@ -2,9 +2,9 @@
 
 use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
-    AttentionShape, Chosen, KvShape, MAX_PREFILL_ROWS, MAX_VERIFY_ROWS, MatrixLayout, MatrixPart,
-    NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling,
-    SequenceSlot, StepLimits, StepOutcome, TokenId,
+    AttentionShape, Chosen, GluActivation, KvShape, MAX_PREFILL_ROWS, MAX_VERIFY_ROWS,
+    MatrixLayout, MatrixPart, NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row,
+    RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome, TokenId,
 };
 
 use crate::composer::{Composed, Overrides, Target};
@@ -17,6 +17,7 @@ use crate::ops::choose::{MAX_SEQUENCES, Needs, SAMPLING_BYTES};
 use crate::ops::logprobs::{self, LOGPROBS_BYTES};
 use crate::ops::next_step::{LIMIT_BYTES, OUTCOME_BYTES, limit_words};
 use crate::pace::Pace;
+use crate::planned::{Plan, PlannedBytes};
 use crate::recording::{Buffer, Copy, Profile, Recorder, UNIFORM_BYTES};
 use crate::steps_in_flight::StepsInFlight;
 use crate::tier::Tier;
@@ -51,7 +52,7 @@ pub struct GpuActivation {
     pub(crate) rows: RowSet,
 }
 
-/// Keys and values of one layer, `[sequences, kv_heads, context, head_dim]` each.
+/// Keys and values of one layer, `[sequences, kv_heads, capacity, head_dim]` each ([`KvShape::capacity`]).
 #[derive(Debug)]
 pub struct GpuKvCache {
     pub(crate) keys: Buffer,
@@ -245,7 +246,18 @@ impl GpuOps {
     /// made and nothing is written: a model can be loaded without its weights, to see whether it would fit. What was loaded
     /// so must be dropped and cannot be run.
     pub fn set_planning(&mut self, on: bool) {
-        self.recorder.planning = on;
+        if on {
+            self.recorder.plan = Plan::default();
+        }
+        self.recorder.plan.on = on;
+    }
+
+    /// What was asked for since planning was switched on, with what these ops hold from the start: the bytes that the device would
+    /// hold after a load of it.
+    pub fn planned(&self) -> PlannedBytes {
+        self.recorder
+            .plan
+            .bytes(self.recorder.counters.device_bytes)
     }
 
     /// Bytes the driver's allocator lends to buffers of this device, those of other owners included; `None` where it
@@ -291,16 +303,22 @@ impl GpuOps {
     fn grow(
         recorder: &mut Recorder,
         place: &mut Option<Buffer>,
-        what: &str,
+        what: &'static str,
         bytes: u64,
     ) -> Result<(), OpsError> {
         if place
             .as_ref()
             .is_none_or(|buffer| buffer.raw.size() < bytes)
         {
+            let before = recorder.plan.all;
             let grown = recorder.buffer(what, bytes)?;
-            // What was only planned is no buffer to keep.
-            if !recorder.planning {
+            if recorder.plan.on {
+                // What was only planned is no buffer to keep: the largest stands for all.
+                let size = recorder.plan.all - before;
+                recorder.plan.all = before;
+                let largest = recorder.plan.grown.entry(what).or_default();
+                *largest = size.max(*largest);
+            } else {
                 *place = Some(grown);
             }
         }
@@ -335,7 +353,9 @@ impl Ops for GpuOps {
     }
 
     fn vector(&mut self, name: &str, values: &[f32]) -> Result<GpuVector, OpsError> {
+        let before = self.recorder.plan.all;
         let buffer = self.recorder.buffer(name, 4 * values.len() as u64)?;
+        self.recorder.plan.weights += self.recorder.plan.all - before;
         self.recorder
             .write(&buffer, 0, bytemuck::cast_slice(values));
         Ok(GpuVector {
@@ -375,7 +395,7 @@ impl Ops for GpuOps {
         let scalar = self.kv_scalar_bytes();
         let elements = u64::from(shape.sequences)
             * u64::from(shape.kv_heads)
-            * u64::from(shape.context)
+            * u64::from(shape.capacity())
             * u64::from(shape.head_dim);
         self.sequences = self.sequences.max(shape.sequences);
         let bytes = attention::part_bytes(shape.heads, shape.head_dim, shape.context);
@@ -387,8 +407,14 @@ impl Ops for GpuOps {
         )?;
         let history = 4 * u64::from(shape.context);
         Self::grow(&mut self.recorder, &mut self.history, "history", history)?;
+        let before = self.recorder.plan.all;
         let keys = self.recorder.buffer("keys", elements * scalar)?;
         let values = self.recorder.buffer("values", elements * scalar)?;
+        if self.recorder.plan.on {
+            let plan = &mut self.recorder.plan;
+            plan.kv += plan.all - before;
+            plan.kv_numbers += 2 * elements;
+        }
         Ok(GpuKvCache {
             keys,
             values,
@@ -400,7 +426,7 @@ impl Ops for GpuOps {
         let numbers = 2 * spec.inv_freq.len() as u64 * u64::from(spec.positions);
         let buffer = self.recorder.buffer("rope table", 4 * numbers)?;
         let pairs = u32::try_from(spec.inv_freq.len()).expect("few pairs");
-        if self.recorder.planning {
+        if self.recorder.plan.on {
             return Ok(GpuRopeTable { buffer, pairs });
         }
         let mut table = Vec::with_capacity(numbers as usize);
@@ -527,12 +553,32 @@ impl Ops for GpuOps {
         };
     }
 
-    fn embed(&mut self, table: &GpuMatrix, out: &GpuActivation) {
-        self.record_embed(table, out);
+    fn embed(&mut self, table: &GpuMatrix, scale: f32, out: &GpuActivation) {
+        self.record_embed(table, scale, out);
     }
 
     fn rms_norm(&mut self, x: &GpuActivation, weight: &GpuVector, eps: f32, out: &GpuActivation) {
         self.record_rms_norm(x, weight, eps, out);
+    }
+
+    fn rms_norm_add(
+        &mut self,
+        x: &GpuActivation,
+        weight: &GpuVector,
+        eps: f32,
+        out: &GpuActivation,
+    ) {
+        self.record_rms_norm_add(x, weight, eps, out);
+    }
+
+    fn qk_norm(
+        &mut self,
+        qkv: &GpuActivation,
+        weight: &GpuVector,
+        eps: f32,
+        shape: &AttentionShape,
+    ) {
+        self.record_qk_norm(qkv, weight, eps, shape);
     }
 
     fn matmul(
@@ -549,8 +595,14 @@ impl Ops for GpuOps {
         self.record_matmul_add(x, w, out);
     }
 
-    fn matmul_swiglu(&mut self, x: &GpuActivation, w: &GpuMatrix, out: &GpuActivation) {
-        self.record_matmul_swiglu(x, w, out);
+    fn matmul_glu(
+        &mut self,
+        x: &GpuActivation,
+        w: &GpuMatrix,
+        activation: GluActivation,
+        out: &GpuActivation,
+    ) {
+        self.record_matmul_glu(x, w, activation, out);
     }
 
     fn attention(

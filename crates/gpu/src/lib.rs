@@ -33,19 +33,22 @@ mod ops;
 mod pace;
 #[cfg(any(test, target_arch = "wasm32"))]
 mod patience;
+mod planned;
 mod probe;
 mod recording;
+mod shader_text;
 mod shaders;
 mod steps_in_flight;
 mod tier;
 mod tune;
 
-pub use catalog::{CatalogEntry, catalog};
+pub use catalog::{CatalogEntry, Coverage, catalog};
 pub use counters::Counters;
 pub use device::{AdapterReport, adapters};
 pub use gpu_ops::{GpuActivation, GpuKvCache, GpuOps, GpuOptions, GpuRopeTable, GpuVector};
 pub use matmul_shape::MatmulShape;
 pub use matrix::GpuMatrix;
+pub use planned::PlannedBytes;
 pub use probe::Roofline;
 pub use recording::{Profile, ProfileEntry};
 pub use shaders::FILES as SHADER_FILES;

@@ -1,12 +1,12 @@
 //! Weights on the device: repacked at load, interleaved by groups of eight outputs, split where a binding ends.
 //!
-//! A [`Slab`] is one contiguous run of outputs in one format: quants `[groups, blocks, vec4s, 8 lanes]` of
-//! `vec4<u32>` and scales `[groups, blocks, words, 8 lanes]`. The layout depends on neither the tile nor the row
+//! A [`Slab`] is one contiguous run of outputs in one format: quants `[groups, units, vec4s, 8 lanes]` of
+//! `vec4<u32>` and scales `[groups, units, words, 8 lanes]`. The layout depends on neither the tile nor the row
 //! count, so both can be tuned without repacking. A stacked matrix has a slab per format, more where 128 MiB end
 //! one; a gate-and-up matrix is one slab of two halves where both share a format, else a list of each.
 
 use bytemuck::cast_slice;
-use foretoken_core::{Format, MatrixLayout, MatrixPart, OpsError, ROW_GROUP, WEIGHTS_PER_BLOCK};
+use foretoken_core::{Format, MatrixLayout, MatrixPart, OpsError, ROW_GROUP};
 
 use crate::recording::{Buffer, Recorder};
 
@@ -59,11 +59,11 @@ pub struct GpuMatrix {
 
 /// Bytes of one group of eight outputs: quants and scales.
 fn group_bytes(format: Format, cols: u32) -> (u64, u64) {
-    let blocks = u64::from(cols) / WEIGHTS_PER_BLOCK as u64;
+    let units = u64::from(cols) / format.unit_len() as u64;
     let lanes = u64::from(ROW_GROUP);
     (
-        blocks * lanes * 16 * format.quant_vec4s() as u64,
-        blocks * lanes * 4 * format.scale_words() as u64,
+        units * lanes * 16 * format.quant_vec4s() as u64,
+        units * lanes * 4 * format.scale_words() as u64,
     )
 }
 
@@ -78,12 +78,10 @@ impl GpuMatrix {
             parts.iter().all(|part| part.cols == cols),
             "parts of one matrix share their inputs"
         );
-        assert_eq!(
-            cols as usize % WEIGHTS_PER_BLOCK,
-            0,
-            "{}: inputs are whole blocks",
-            parts[0].name
-        );
+        for part in parts {
+            let whole = (cols as usize).is_multiple_of(part.format.unit_len());
+            assert!(whole, "{}: inputs are whole blocks", part.name);
+        }
         let mut matrix = Self {
             cols,
             outputs: 0,
@@ -242,7 +240,9 @@ impl Slab {
             recorder.buffer(&part.name, groups * scale_bytes)?
         };
         let bytes = groups * (quant_bytes + scale_bytes);
-        if !recorder.planning {
+        if recorder.plan.on {
+            recorder.plan.weights = recorder.plan.weights.saturating_add(bytes);
+        } else {
             recorder.counters.weight_bytes += bytes;
         }
         Ok(Self {
@@ -260,32 +260,27 @@ impl Slab {
 /// File rows → device words, the last group padded with zeros: quants and scales.
 fn interleave(format: Format, cols: u32, row_bytes: usize, bytes: &[u8]) -> (Vec<u32>, Vec<u32>) {
     let lanes = ROW_GROUP as usize;
-    let blocks = cols as usize / WEIGHTS_PER_BLOCK;
+    let unit_len = format.unit_len();
+    let units = cols as usize / unit_len;
     let (vec4s, words) = (format.quant_vec4s(), format.scale_words());
     let rows = bytes.len() / row_bytes;
     let groups = rows.div_ceil(lanes);
-    let mut quants = vec![0; groups * blocks * vec4s * lanes * 4];
-    let mut scales = vec![0; groups * blocks * words * lanes];
-    // What one call of `repack` rewrites: a block of the file, or 32 plain floats.
-    let unit = format.block_len().max(WEIGHTS_PER_BLOCK);
-    let unit_bytes = unit / format.block_len() * format.block_bytes();
-    let unit_blocks = unit / WEIGHTS_PER_BLOCK;
-    let mut unit_quants = vec![0; unit_blocks * vec4s * 4];
-    let mut unit_scales = vec![0; unit_blocks * words];
+    let mut quants = vec![0; groups * units * vec4s * lanes * 4];
+    let mut scales = vec![0; groups * units * words * lanes];
+    let unit_bytes = unit_len / format.block_len() * format.block_bytes();
+    let mut unit_quants = vec![0; vec4s * 4];
+    let mut unit_scales = vec![0; words];
     for (row, row_data) in bytes.chunks_exact(row_bytes).enumerate() {
         let (group, lane) = (row / lanes, row % lanes);
         for (index, data) in row_data.chunks_exact(unit_bytes).enumerate() {
             format.repack(data, &mut unit_quants, &mut unit_scales);
-            for within in 0..unit_blocks {
-                let block = group * blocks + index * unit_blocks + within;
-                for v in 0..vec4s {
-                    let to = ((block * vec4s + v) * lanes + lane) * 4;
-                    let from = (within * vec4s + v) * 4;
-                    quants[to..to + 4].copy_from_slice(&unit_quants[from..from + 4]);
-                }
-                for w in 0..words {
-                    scales[(block * words + w) * lanes + lane] = unit_scales[within * words + w];
-                }
+            let unit = group * units + index;
+            for (v, from) in unit_quants.chunks_exact(4).enumerate() {
+                let to = ((unit * vec4s + v) * lanes + lane) * 4;
+                quants[to..to + 4].copy_from_slice(from);
+            }
+            for (w, from) in unit_scales.iter().enumerate() {
+                scales[(unit * words + w) * lanes + lane] = *from;
             }
         }
     }

@@ -11,6 +11,7 @@ use foretoken_core::{Clock, OpsError};
 use crate::composer::{Composed, Overrides, Recipe, Target, compose};
 use crate::counters::Counters;
 use crate::device::Device;
+use crate::planned::Plan;
 
 /// How a kernel uses a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,7 +40,7 @@ pub(crate) struct Kernel {
 }
 
 /// Slots of a kernel at most, and constants.
-const MAX_SLOTS: usize = 6;
+const MAX_SLOTS: usize = 7;
 const MAX_CONSTANTS: usize = 7;
 
 /// The slots of a kernel: slot → file.
@@ -223,8 +224,8 @@ pub(crate) struct Recorder {
     unread: Vec<Unread>,
     next_buffer: u32,
     profile: Option<Profile>,
-    /// Whether buffers are only held against the limits, and nothing is made or written.
-    pub(crate) planning: bool,
+    /// While it is on, buffers are only held against the limits, and nothing is made or written.
+    pub(crate) plan: Plan,
 }
 
 /// Bytes that a flush maps: some, to have something to wait for.
@@ -277,7 +278,7 @@ impl Recorder {
             unread: Vec::new(),
             next_buffer: 2,
             profile: None,
-            planning: false,
+            plan: Plan::default(),
         }
     }
 
@@ -306,7 +307,8 @@ impl Recorder {
                 available: format!("the device binds at most {limit} bytes"),
             });
         }
-        let raw = if self.planning {
+        let raw = if self.plan.on {
+            self.plan.all = self.plan.all.saturating_add(bytes);
             self.nothing.raw.clone()
         } else {
             self.raw_buffer(what, bytes, STORAGE)
@@ -336,7 +338,7 @@ impl Recorder {
 
     /// Uploads bytes (a multiple of four of them).
     pub(crate) fn write(&mut self, buffer: &Buffer, offset: u64, bytes: &[u8]) {
-        if self.planning {
+        if self.plan.on {
             return;
         }
         self.counters.write_buffers += 1;

@@ -7,7 +7,6 @@
 
 use foretoken_core::{
     Clock, Format, MAX_PREFILL_ROWS, MatrixLayout, MatrixPart, Ops, OpsError, Phase, Row, RowSet,
-    WEIGHTS_PER_BLOCK,
 };
 
 use crate::gpu_ops::{GpuActivation, GpuOps};
@@ -128,7 +127,7 @@ impl GpuOps {
         let forgeable = |m: &&TunedMatrix| {
             m.rows > 0
                 && (1..=MOST_COLS).contains(&m.cols)
-                && (m.cols as usize).is_multiple_of(WEIGHTS_PER_BLOCK)
+                && (m.cols as usize).is_multiple_of(m.format.unit_len())
         };
         let matrices: Vec<TunedMatrix> = matrices.iter().filter(forgeable).copied().collect();
         if matrices.is_empty() {
@@ -208,7 +207,7 @@ impl Tuner {
         let mut words = Words(0x9e37_79b9);
         let mut forged = Vec::new();
         for matrix in matrices {
-            let row_bytes = u64::from(matrix.cols) / WEIGHTS_PER_BLOCK as u64
+            let row_bytes = u64::from(matrix.cols) / matrix.format.unit_len() as u64
                 * (16 * matrix.format.quant_vec4s() + 4 * matrix.format.scale_words()) as u64;
             let most = u32::try_from(MOST_MATRIX_BYTES / row_bytes).unwrap_or(u32::MAX);
             let part = MatrixPart {

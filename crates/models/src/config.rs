@@ -1,7 +1,7 @@
 //! The dimensions that every decoder of the llama family states in its metadata, read and checked.
 
 use foretoken_core::ModelConfig;
-use foretoken_weights::{Gguf, Metadata};
+use foretoken_weights::{Gguf, Metadata, Value};
 
 use crate::ModelsError;
 
@@ -23,6 +23,12 @@ pub(crate) fn read_config(architecture: &str, gguf: &Gguf) -> Result<ModelConfig
         None => Ok(default),
     };
 
+    let num_hidden_layers = required("block_count")?;
+    // A layer has several; what is allocated a layer is bounded by the file.
+    if num_hidden_layers as usize > gguf.tensors.len() {
+        let expected = format!("at most its {} tensors", gguf.tensors.len());
+        return Err(invalid(&key("block_count"), num_hidden_layers, expected));
+    }
     let hidden_size = required("embedding_length")?;
     multiple(&key("embedding_length"), hidden_size, 32)?;
     let intermediate_size = required("feed_forward_length")?;
@@ -57,21 +63,14 @@ pub(crate) fn read_config(architecture: &str, gguf: &Gguf) -> Result<ModelConfig
             expected,
         ));
     }
-    let rope_theta = metadata.f32(&key("rope.freq_base"))?.unwrap_or(10_000.0);
-    if rope_theta <= 0.0 {
-        return Err(invalid(
-            &key("rope.freq_base"),
-            rope_theta,
-            "above 0".to_owned(),
-        ));
-    }
+    let rope_theta = positive_f32(architecture, "rope.freq_base", gguf)?.unwrap_or(10_000.0);
 
     Ok(ModelConfig {
         model_type: architecture.to_owned(),
         vocab_size: read_vocab_size(architecture, gguf)?,
         hidden_size,
         intermediate_size,
-        num_hidden_layers: required("block_count")?,
+        num_hidden_layers,
         num_attention_heads,
         num_key_value_heads,
         head_dim,
@@ -166,6 +165,79 @@ fn read_vocab_size(architecture: &str, gguf: &Gguf) -> Result<u32, ModelsError> 
             format!("the {vocab_size} rows of `{EMBEDDING}`"),
         )),
         _ => Ok(vocab_size),
+    }
+}
+
+/// The number of `<architecture>.<name>`, which must be above 0; `None` without the key.
+pub(crate) fn positive_f32(
+    architecture: &str,
+    name: &str,
+    gguf: &Gguf,
+) -> Result<Option<f32>, ModelsError> {
+    let key = format!("{architecture}.{name}");
+    match gguf.metadata.f32(&key)? {
+        Some(value) if value <= 0.0 => Err(invalid(&key, value, "above 0".to_owned())),
+        value => Ok(value),
+    }
+}
+
+/// Positions that layers with a window attend to; `None` where the file states none.
+pub(crate) fn read_window(architecture: &str, gguf: &Gguf) -> Result<Option<u32>, ModelsError> {
+    let key = format!("{architecture}.attention.sliding_window");
+    match gguf.metadata.u32(&key)? {
+        Some(window) => positive(&key, window).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Refuses a file that states a window, of an architecture that has none.
+pub(crate) fn no_window(architecture: &str, gguf: &Gguf) -> Result<(), ModelsError> {
+    match read_window(architecture, gguf)? {
+        None => Ok(()),
+        Some(window) => Err(unsupported(
+            &format!("{architecture}.attention.sliding_window"),
+            window,
+            "attention to all positions in this architecture",
+        )),
+    }
+}
+
+/// Refuses a file whose scores or logits are capped.
+pub(crate) fn no_softcapping(architecture: &str, gguf: &Gguf) -> Result<(), ModelsError> {
+    for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        if let Some(cap) = positive_f32(architecture, name, gguf)? {
+            let key = format!("{architecture}.{name}");
+            return Err(unsupported(&key, cap, "logits as they are"));
+        }
+    }
+    Ok(())
+}
+
+/// One flag a layer from `<architecture>.<name>`: an array of as many, or a number n for "all but every nth". `None` without the key.
+pub(crate) fn read_layers(
+    architecture: &str,
+    name: &str,
+    gguf: &Gguf,
+    layers: u32,
+) -> Result<Option<Vec<bool>>, ModelsError> {
+    let key = format!("{architecture}.{name}");
+    let Some(entry) = gguf.metadata.get(&key) else {
+        return Ok(None);
+    };
+    if let Value::Unsigned(_) | Value::Signed(_) = entry.value {
+        let every = positive(&key, gguf.metadata.required_u32(&key)?)?;
+        return Ok(Some((1..=layers).map(|layer| layer % every != 0).collect()));
+    }
+    let flags = match entry.value {
+        Value::Numbers(numbers) => numbers.flags(),
+        _ => None,
+    };
+    match flags {
+        Some(flags) if flags.size_hint().0 == layers as usize => Ok(Some(flags.collect())),
+        _ => {
+            let expected = format!("a flag for each of the {layers} layers");
+            Err(invalid(&key, entry.value, expected))
+        }
     }
 }
 

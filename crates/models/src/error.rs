@@ -70,6 +70,27 @@ pub enum ModelsError {
         /// What it must be.
         expected: &'static str,
     },
+    /// A tensor of a safetensors folder that the architecture never asked for: without it answers would be others.
+    #[error(
+        "tensor `{tensor}` is no part of a {architecture} model as this build knows it, and leaving it out would change \
+         its answers; use another model"
+    )]
+    UnusedTensor {
+        /// Its name.
+        tensor: String,
+        /// What `general.architecture` says.
+        architecture: String,
+    },
+    /// There is nothing to quantise.
+    #[error(
+        "`quantize` is {asked}, but the model's matrices are quantised already ({stored}): leave `quantize` out"
+    )]
+    AlreadyQuantized {
+        /// The format asked for.
+        asked: &'static str,
+        /// How a matrix is stored.
+        stored: String,
+    },
     /// More context was asked for than the model was trained for, or none.
     #[error(
         "a context length of {requested} tokens cannot be used; choose 1 to {most} for this model"

@@ -12,12 +12,17 @@
 mod arch;
 mod config;
 mod context_length;
+mod decoder;
 mod error;
 mod load;
 mod load_context;
 mod probe;
+mod quantization;
 mod rope;
 
 pub use arch::architectures;
 pub use error::ModelsError;
-pub use load::{DEFAULT_CONTEXT_LENGTH, LoadOptions, load_model, plan_model};
+pub use load::{
+    DEFAULT_CONTEXT_LENGTH, LoadOptions, default_context_length, load_model, plan_model,
+};
+pub use quantization::Quantization;

@@ -3,7 +3,7 @@
 use foretoken_core::{LanguageModel, Ops, SequenceSlot};
 use foretoken_weights::{ByteSource, Gguf};
 
-use crate::{ModelsError, arch, load_context::LoadContext};
+use crate::{ModelsError, Quantization, arch, load_context::LoadContext};
 
 /// Positions a sequence's KV cache gets unless told otherwise (and never more than the model has).
 pub const DEFAULT_CONTEXT_LENGTH: u32 = 4096;
@@ -15,6 +15,8 @@ pub struct LoadOptions {
     pub context_length: Option<u32>,
     /// Sequences that can be live at once, at least 1.
     pub sequences: SequenceSlot,
+    /// What matrices become that are not quantised yet; absent: they stay as the file has them.
+    pub quantize: Option<Quantization>,
 }
 
 impl Default for LoadOptions {
@@ -22,6 +24,7 @@ impl Default for LoadOptions {
         Self {
             context_length: None,
             sequences: 1,
+            quantize: None,
         }
     }
 }
@@ -37,7 +40,8 @@ impl Default for LoadOptions {
 ///
 /// Fails on an architecture that is none of [`architectures`](crate::architectures), on metadata that cannot be or is not supported, on a
 /// tensor that is missing, of another shape than the metadata implies or of a format that is not read, on a
-/// context length of 0 or beyond the model's, and on what `ops` cannot hold.
+/// context length of 0 or beyond the model's, on a model with nothing to quantise that is to be quantised, on a tensor of a safetensors
+/// folder that the architecture has no use for, and on what `ops` cannot hold.
 pub async fn load_model<O: Ops + 'static, S: ByteSource + ?Sized>(
     ops: &mut O,
     gguf: &Gguf,
@@ -46,6 +50,17 @@ pub async fn load_model<O: Ops + 'static, S: ByteSource + ?Sized>(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Box<dyn LanguageModel<O>>, ModelsError> {
     load(ops, gguf, Some(source), options, progress).await
+}
+
+/// The positions that a model's KV cache gets where none are asked for and all have room: the smaller of the model's and
+/// [`DEFAULT_CONTEXT_LENGTH`].
+pub fn default_context_length(gguf: &Gguf) -> Result<u32, ModelsError> {
+    let architecture = gguf.metadata.required_str("general.architecture")?;
+    let key = format!("{architecture}.context_length");
+    Ok(gguf
+        .metadata
+        .required_u32(&key)?
+        .clamp(1, DEFAULT_CONTEXT_LENGTH))
 }
 
 /// Does what [`load_model`] does but for the weights, which are neither read nor uploaded: it fails where that would,
@@ -71,6 +86,9 @@ async fn load<O: Ops + 'static, S: ByteSource + ?Sized>(
         .metadata
         .required_str("general.architecture")?
         .to_owned();
+    if let Some(quantize) = options.quantize {
+        quantize.check(gguf)?;
+    }
     // The tensors lie in the file side by side, so that the sum is at most its length.
     let total = gguf.tensors.iter().map(|tensor| tensor.bytes).sum();
     progress(0, total);

@@ -1,11 +1,16 @@
 //! [`LoadContext`]: from a file to the ops.
 
-use foretoken_core::{MatrixLayout, MatrixPart, Ops, OpsError, ROW_GROUP};
+use std::cell::RefCell;
+
+use foretoken_core::{
+    Format, MatrixLayout, MatrixPart, ModelConfig, Ops, OpsError, Quantize, ROW_GROUP,
+};
 use foretoken_weights::{
-    ByteSource, DEFAULT_BLOCK_BYTES, Gguf, RowBlocks, TensorInfo, read_vector_f32,
+    ByteSource, DEFAULT_BLOCK_BYTES, Gguf, RowBlocks, TensorConvention, TensorInfo, WeightsError,
+    read_vector_f32,
 };
 
-use crate::{LoadOptions, ModelsError};
+use crate::{LoadOptions, ModelsError, context_length::context_length};
 
 /// Bytes handed to the ops between two waits: what a load may hold in host memory beyond its own buffer.
 const FLUSH_BYTES: u64 = 64 << 20;
@@ -21,6 +26,8 @@ pub(crate) struct LoadContext<'a, O, S: ?Sized> {
     loaded: u64,
     since_flush: u64,
     progress: &'a mut dyn FnMut(u64, u64),
+    /// The names of the tensors that were asked for.
+    used: RefCell<Vec<&'a str>>,
 }
 
 impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
@@ -42,6 +49,7 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
             loaded: 0,
             since_flush: 0,
             progress,
+            used: RefCell::default(),
         }
     }
 
@@ -50,10 +58,21 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
         self.gguf.tensor(name).is_some()
     }
 
-    /// Describes the matrix `name`, which must be `[rows, cols]`.
-    pub(crate) fn part(&self, name: &str, rows: u32, cols: u32) -> Result<MatrixPart, ModelsError> {
+    /// The tensor `name`, which is a part of the model.
+    fn tensor(&self, name: &str) -> Result<&'a TensorInfo, WeightsError> {
         let tensor = self.gguf.required_tensor(name)?;
-        let format = tensor.format()?;
+        self.used.borrow_mut().push(&tensor.name);
+        Ok(tensor)
+    }
+
+    /// Describes the matrix `name`, which must be `[rows, cols]`, in the format that it is loaded in.
+    pub(crate) fn part(&self, name: &str, rows: u32, cols: u32) -> Result<MatrixPart, ModelsError> {
+        let tensor = self.tensor(name)?;
+        let stored = tensor.format()?;
+        let format = match self.options.quantize {
+            Some(quantize) => quantize.format(tensor, stored),
+            None => stored,
+        };
         check_shape(tensor, &[u64::from(cols), u64::from(rows)])?;
         if format.row_bytes(u64::from(cols)).is_none() {
             return Err(ModelsError::TensorShape {
@@ -87,11 +106,12 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
         for (index, part) in parts.iter().enumerate() {
             let tensor = self.gguf.required_tensor(&part.name)?;
             let mut blocks = RowBlocks::new(source, tensor, DEFAULT_BLOCK_BYTES, ROW_GROUP)?;
+            let mut quantized = Quantized::new(tensor.format()?, part);
             while let Some(block) = blocks.next().await? {
                 let first_row =
                     u32::try_from(block.first_row).expect("`part` held the rows against a u32");
-                self.ops
-                    .write_rows(&mut matrix, index, first_row, block.bytes)?;
+                let bytes = quantized.rows(block.bytes);
+                self.ops.write_rows(&mut matrix, index, first_row, bytes)?;
                 let bytes = block.bytes.len() as u64;
                 self.advance(bytes).await?;
             }
@@ -110,7 +130,7 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
 
     /// Reads the vector `name`, which must be `[len]`.
     pub(crate) async fn values(&mut self, name: &str, len: u32) -> Result<Vec<f32>, ModelsError> {
-        let tensor = self.gguf.required_tensor(name)?;
+        let tensor = self.tensor(name)?;
         check_shape(tensor, &[u64::from(len)])?;
         let Some(source) = self.source else {
             // What any vector may hold; no byte of the file vouches for its length.
@@ -132,20 +152,60 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
         Ok(values)
     }
 
-    /// Loads the vector `name`, which must be `[len]`.
-    pub(crate) async fn vector(&mut self, name: &str, len: u32) -> Result<O::Vector, ModelsError> {
-        let values = self.values(name, len).await?;
+    /// Loads the weights of the norm `name`, `[len]`, with `offset` added to each.
+    pub(crate) async fn norm(
+        &mut self,
+        name: &str,
+        len: u32,
+        offset: f32,
+    ) -> Result<O::Vector, ModelsError> {
+        let mut values = self.values(name, len).await?;
+        for value in &mut values {
+            *value += offset;
+        }
         Ok(self.ops.vector(name, &values)?)
     }
 
-    /// Waits for the last uploads and reports the whole as loaded.
+    /// Positions that the KV cache gets.
+    pub(crate) fn context_length(&self, config: &ModelConfig) -> Result<u32, ModelsError> {
+        context_length(self.options.context_length, config.max_position_embeddings)
+    }
+
+    /// Waits for the last uploads and reports the whole as loaded. Fails where a folder has a tensor that nobody asked for: what
+    /// transformers saves it also computes with.
     pub(crate) async fn finish(&mut self) -> Result<(), ModelsError> {
+        self.refuse_unused()?;
         if self.source.is_none() {
             return Ok(());
         }
         self.ops.flush().await?;
         (self.progress)(self.total, self.total);
         Ok(())
+    }
+
+    fn refuse_unused(&self) -> Result<(), ModelsError> {
+        if self.gguf.convention != TensorConvention::HuggingFace {
+            return Ok(());
+        }
+        let mut used = self.used.borrow_mut();
+        used.sort_unstable();
+        let is_unused = |tensor: &&TensorInfo| used.binary_search(&&*tensor.name).is_err();
+        match self.gguf.tensors.iter().find(is_unused) {
+            None => Ok(()),
+            Some(tensor) => Err(ModelsError::UnusedTensor {
+                tensor: tensor
+                    .name
+                    .chars()
+                    .take(96)
+                    .flat_map(char::escape_debug)
+                    .collect(),
+                architecture: self
+                    .gguf
+                    .metadata
+                    .required_str("general.architecture")?
+                    .to_owned(),
+            }),
+        }
     }
 
     async fn advance(&mut self, bytes: u64) -> Result<(), ModelsError> {
@@ -177,4 +237,47 @@ fn check_shape(tensor: &TensorInfo, expected: &[u64]) -> Result<(), ModelsError>
         expected: text.join(" x "),
         found: tensor.shape_text(),
     })
+}
+
+/// Rows on their way from the file's format to the one they are loaded in.
+struct Quantized {
+    stored: Format,
+    /// What encodes them; `None` where the formats are the same.
+    quantize: Option<Quantize>,
+    /// A row's weights.
+    row: Vec<f32>,
+    /// A block of rows.
+    bytes: Vec<u8>,
+}
+
+impl Quantized {
+    /// Of rows of `part`, which the file has as `stored`.
+    fn new(stored: Format, part: &MatrixPart) -> Self {
+        let quantize = match stored == part.format {
+            true => None,
+            false => part.format.quantize(),
+        };
+        let len = quantize.map_or(0, |_| part.cols);
+        Self {
+            stored,
+            quantize,
+            row: vec![0.0; len as usize],
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Whole rows as they are written.
+    fn rows<'b>(&'b mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let Some(quantize) = self.quantize else {
+            return bytes;
+        };
+        self.bytes.clear();
+        let stored = self.stored;
+        let row_bytes = self.row.len() / stored.block_len() * stored.block_bytes();
+        for row in bytes.chunks_exact(row_bytes) {
+            stored.dequantize(row, &mut self.row);
+            quantize(&self.row, &mut self.bytes);
+        }
+        &self.bytes
+    }
 }

@@ -2,21 +2,30 @@
 
 use foretoken_core::MatrixPart;
 
-/// What decides the pipelines that a layer uses: formats and shapes, not names.
+/// What decides the pipelines that a layer uses, formats and shapes, not names; and the window it attends to.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LayerSignature {
     parts: Vec<(&'static str, u32, u32)>,
     bias: bool,
+    window: Option<u32>,
 }
 
 impl LayerSignature {
     /// Of a layer made of `parts`, in order.
-    pub(crate) fn new<'a>(parts: impl IntoIterator<Item = &'a MatrixPart>, bias: bool) -> Self {
+    pub(crate) fn new<'a>(
+        parts: impl IntoIterator<Item = &'a MatrixPart>,
+        bias: bool,
+        window: Option<u32>,
+    ) -> Self {
         let parts = parts
             .into_iter()
             .map(|part| (part.format.name(), part.rows, part.cols))
             .collect();
-        Self { parts, bias }
+        Self {
+            parts,
+            bias,
+            window,
+        }
     }
 }
 
@@ -43,6 +52,7 @@ mod tests {
         let signature = |format: &'static str, rows, bias| LayerSignature {
             parts: vec![(format, rows, 32)],
             bias,
+            window: None,
         };
         let layers = [
             signature("q4_1", 64, false),

@@ -1,78 +1,81 @@
 //! RoPE's frequencies, with the scaling that metadata and tensors ask for.
 
-use foretoken_core::{ModelConfig, RopeTableSpec};
-use foretoken_weights::Metadata;
+#[cfg(test)]
+mod reference;
+mod scaling;
 
-use crate::ModelsError;
+use foretoken_core::{ModelConfig, Ops, RopeTableSpec};
+use foretoken_weights::ByteSource;
+
+use crate::{ModelsError, load_context::LoadContext};
+use scaling::{Factors, Scaling};
 
 /// Divisors of the frequencies, `[head_dim / 2]`: how converters write Llama 3's scaling.
-pub(crate) const ROPE_FREQS: &str = "rope_freqs.weight";
+const ROPE_FREQS: &str = "rope_freqs.weight";
+/// The same of LongRoPE: for contexts beyond the original one, and within it.
+const LONG_FACTORS: &str = "rope_factors_long.weight";
+const SHORT_FACTORS: &str = "rope_factors_short.weight";
 
-/// The table for `positions` positions. `factors` are [`ROPE_FREQS`]' values, if the file has them.
-pub(crate) fn rope_table_spec(
+/// One rotary embedding of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum RopeSpec {
+    /// With the scaling that the file asks for.
+    Scaled {
+        /// The base of the frequencies.
+        theta: f64,
+    },
+    /// Whatever scaling the file asks for is not for this one.
+    Plain {
+        /// The base of the frequencies.
+        theta: f64,
+    },
+    /// Nothing is turned.
+    None,
+}
+
+/// The table of `rope` for `positions` positions.
+pub(crate) async fn rope_table_spec<O: Ops, S: ByteSource + ?Sized>(
+    context: &mut LoadContext<'_, O, S>,
     config: &ModelConfig,
-    metadata: &Metadata,
-    factors: Option<&[f32]>,
+    rope: &RopeSpec,
     positions: u32,
 ) -> Result<RopeTableSpec, ModelsError> {
-    let linear = linear_factor(&config.model_type, metadata)?;
-    let factors = factors.unwrap_or_default();
-    if let Some(value) = factors
-        .iter()
-        .find(|value| !(value.is_finite() && **value > 0.0))
-    {
-        return Err(ModelsError::InvalidValue {
-            tensor: ROPE_FREQS.to_owned(),
-            value: value.to_string(),
-            expected: "its values are finite and above 0",
-        });
-    }
-    let factors = factors
-        .iter()
-        .copied()
-        .map(f64::from)
-        .chain(std::iter::repeat(1.0));
-    let inv_freq = (0..config.head_dim / 2)
-        .zip(factors)
-        .map(|(pair, factor)| {
-            let exponent = -2.0 * f64::from(pair) / f64::from(config.head_dim);
-            config.rope_theta.powf(exponent) / (factor * linear)
-        })
-        .collect();
+    let pairs = config.head_dim / 2;
+    let (inv_freq, magnitude) = match rope {
+        RopeSpec::Scaled { theta } => {
+            let factors = Factors {
+                all: tensor_factors(context, ROPE_FREQS, pairs).await?,
+                long: tensor_factors(context, LONG_FACTORS, pairs).await?,
+                short: tensor_factors(context, SHORT_FACTORS, pairs).await?,
+            };
+            Scaling::read(config, context.gguf, factors)?.apply(*theta, pairs, positions)
+        }
+        RopeSpec::Plain { theta } => (scaling::plain(*theta, pairs), 1.0),
+        // Turned by an angle of 0.
+        RopeSpec::None => (vec![0.0; pairs as usize], 1.0),
+    };
     Ok(RopeTableSpec {
         inv_freq,
-        magnitude: 1.0,
+        magnitude,
         positions,
     })
 }
 
-/// What positions are divided by.
-fn linear_factor(architecture: &str, metadata: &Metadata) -> Result<f64, ModelsError> {
-    let type_key = format!("{architecture}.rope.scaling.type");
-    let factor_key = format!("{architecture}.rope.scaling.factor");
-    let factor = metadata.f32(&factor_key)?;
-    match metadata.str(&type_key)? {
-        Some("none") => Ok(1.0),
-        // Files older than the type's key state the factor alone.
-        Some("linear") | None => match factor.unwrap_or(1.0) {
-            factor if factor > 0.0 => Ok(f64::from(factor)),
-            factor => Err(ModelsError::InvalidDimension {
-                key: factor_key,
-                value: factor.to_string(),
-                expected: "above 0".to_owned(),
-            }),
-        },
-        Some(other) => Err(ModelsError::UnsupportedFeature {
-            key: type_key,
-            value: format!(
-                "`{}`",
-                other
-                    .chars()
-                    .take(32)
-                    .flat_map(char::escape_debug)
-                    .collect::<String>()
-            ),
-            supported: "supported: none, linear".to_owned(),
-        }),
+async fn tensor_factors<O: Ops, S: ByteSource + ?Sized>(
+    context: &mut LoadContext<'_, O, S>,
+    name: &str,
+    pairs: u32,
+) -> Result<Option<Vec<f64>>, ModelsError> {
+    if !context.has(name) {
+        return Ok(None);
     }
+    let values = context.values(name, pairs).await?;
+    if let Some(value) = values.iter().find(|v| !(v.is_finite() && **v > 0.0)) {
+        return Err(ModelsError::InvalidValue {
+            tensor: name.to_owned(),
+            value: value.to_string(),
+            expected: "its values are finite and above 0",
+        });
+    }
+    Ok(Some(values.into_iter().map(f64::from).collect()))
 }

@@ -2,14 +2,14 @@
 
 use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
-    AttentionShape, Chooser, Chosen, HostSteps, KvShape, MatrixLayout, MatrixPart, NgramLookup,
-    Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits,
-    StepOutcome, TOKEN_ON_DEVICE, TokenId,
+    AttentionShape, Chooser, Chosen, GluActivation, HostSteps, KvShape, MatrixLayout, MatrixPart,
+    NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling,
+    SequenceSlot, StepLimits, StepOutcome, TOKEN_ON_DEVICE, TokenId,
 };
 
 use crate::{
     CpuActivation, CpuKvCache, CpuMatrix, CpuRopeTable,
-    ops::{attention, attention_rope, choose, embed, matmul, matmul_swiglu, rms_norm},
+    ops::{attention, attention_rope, choose, embed, matmul, matmul_glu, qk_norm, rms_norm},
     parallel::available_threads,
     pass::Pass,
 };
@@ -206,11 +206,12 @@ impl Ops for CpuOps {
         self.pass = Pass::new(Phase::Rows, rows, rows.len());
     }
 
-    fn embed(&mut self, table: &CpuMatrix, out: &CpuActivation) {
+    fn embed(&mut self, table: &CpuMatrix, scale: f32, out: &CpuActivation) {
         Self::check_all_rows("embed", out, table.cols);
         embed::embed(
             table,
             &self.tokens(),
+            scale,
             &mut out.write(self.pass.rows().len()),
         );
     }
@@ -236,6 +237,40 @@ impl Ops for CpuOps {
             eps,
             &mut out.write(out_rows),
         );
+    }
+
+    fn rms_norm_add(
+        &mut self,
+        x: &CpuActivation,
+        weight: &Vec<f32>,
+        eps: f32,
+        out: &CpuActivation,
+    ) {
+        Self::check_all_rows("rms_norm_add", x, weight.len());
+        Self::check_all_rows("rms_norm_add", out, weight.len());
+        let rows = self.pass.rows().len();
+        let mut normed = vec![0.0; rows * x.cols];
+        rms_norm::rms_norm(&x.read(rows), weight, eps, &mut normed);
+        for (out, normed) in out.write(rows).iter_mut().zip(normed) {
+            *out += normed;
+        }
+    }
+
+    fn qk_norm(
+        &mut self,
+        qkv: &CpuActivation,
+        weight: &Vec<f32>,
+        eps: f32,
+        shape: &AttentionShape,
+    ) {
+        Self::check_all_rows("qk_norm", qkv, qkv_cols(shape));
+        assert_eq!(
+            weight.len(),
+            2 * shape.head_dim as usize,
+            "qk_norm: a weight for q and one for k"
+        );
+        let rows = self.pass.rows().len();
+        qk_norm::qk_norm(&mut qkv.write(rows), weight, eps, shape);
     }
 
     fn matmul(
@@ -277,9 +312,21 @@ impl Ops for CpuOps {
         });
     }
 
-    fn matmul_swiglu(&mut self, x: &CpuActivation, w: &CpuMatrix, out: &CpuActivation) {
-        let rows = self.check_product("matmul_swiglu", x, w, w.parts[0].rows, out);
-        matmul_swiglu::matmul_swiglu(&x.read(rows), w, self.threads, &mut out.write(rows));
+    fn matmul_glu(
+        &mut self,
+        x: &CpuActivation,
+        w: &CpuMatrix,
+        activation: GluActivation,
+        out: &CpuActivation,
+    ) {
+        let rows = self.check_product("matmul_glu", x, w, w.parts[0].rows, out);
+        matmul_glu::matmul_glu(
+            &x.read(rows),
+            w,
+            activation,
+            self.threads,
+            &mut out.write(rows),
+        );
     }
 
     fn attention(

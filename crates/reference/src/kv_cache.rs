@@ -6,7 +6,8 @@ use foretoken_core::{KvShape, OpsError, Row};
 
 use crate::zeros::zeros;
 
-/// Keys and values of one layer, each f32 `[sequences, context, kv_heads, head_dim]`.
+/// Keys and values of one layer, each f32 `[sequences, context, kv_heads, head_dim]`: of every position, whatever window slides over
+/// them.
 #[derive(Debug)]
 pub struct CpuKvCache {
     pub(crate) shape: KvShape,

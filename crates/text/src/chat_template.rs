@@ -5,15 +5,17 @@ use std::io;
 
 use foretoken_core::TokenId;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Serde, Value as JinjaValue};
+use minijinja::value::{Kwargs, Rest, Serde, Value as JinjaValue};
 use minijinja::{Environment, Error, ErrorKind, State};
 use serde_json::{Map, Value};
 
 use crate::TextError;
 use crate::control_tokens::{ControlTokens, Span};
 use crate::error::shortened;
-use crate::json::python_json;
+use crate::json::{JsonStyle, python_json, with_sorted_keys};
+use crate::open_end::OpenEnd;
 use crate::protect::{Guard, PrivateUse, is_plain_word};
+use crate::python_methods;
 use crate::strftime::strftime;
 use crate::template_scan;
 
@@ -25,8 +27,12 @@ pub const TEMPLATE_FUEL: u64 = 1_000_000;
 /// and at most some two hundred a message. The bound also bounds how deeply a loop can wrap a value in lists, which the
 /// engine drops and shows by recursion.
 const BASE_FUEL: u64 = 10_000;
-/// What each message (and tool) adds to that.
+/// What each message (and tool, and document) adds to that.
 const FUEL_PER_MESSAGE: u64 = 200;
+/// What each tool adds for each message: some templates show the tools again wherever the last question was asked before.
+const FUEL_PER_TOOL_AND_MESSAGE: u64 = 100;
+/// What each value within them adds: templates that describe a tool in words walk its schema.
+const FUEL_PER_VALUE: u64 = 50;
 /// Bytes of messages that add one more: a template copies what it is given, several times.
 const BYTES_PER_FUEL: u64 = 8;
 /// How deep macros may call one another; a wasm stack has one megabyte.
@@ -41,9 +47,9 @@ const NAME: &str = "chat";
 pub struct ChatMessage {
     /// `system`, `user`, `assistant`, `tool`, or what else the template knows: 1 to 64 letters, digits, `-`, `_`, `.`.
     pub role: String,
-    /// What it says.
+    /// What it says: a string, a list of parts (`{"type": "text", "text": …}`), or null, which the template sees as absent.
     #[serde(default)]
-    pub content: String,
+    pub content: Value,
     /// Who says it, where several share a role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -57,8 +63,14 @@ pub struct ChatMessage {
 pub struct RenderOptions {
     /// Ends the prompt with the header of the assistant's turn.
     pub add_generation_prompt: bool,
+    /// Leaves the final message open, so that an answer continues it: the prompt ends where its content does.
+    pub continue_final_message: bool,
     /// Tool descriptions; the template sees `none` if there are none.
     pub tools: Vec<Value>,
+    /// Documents to answer from; the template sees `none` if there are none.
+    pub documents: Vec<Value>,
+    /// Further variables of the template, such as `enable_thinking`. They do not replace the ones above.
+    pub variables: Map<String, Value>,
     /// The context's length in tokens: at most 16 bytes are rendered for each.
     pub context: u32,
     /// Seconds since 1970, UTC, for templates that state the date. Without it `strftime_now` is undefined.
@@ -141,11 +153,12 @@ impl ChatTemplate {
         environment.set_recursion_limit(MAX_RECURSION);
         // Nothing here is HTML.
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_filter("tojson", tojson);
+        environment.set_unknown_method_callback(python_methods::call);
         environment.add_function("raise_exception", raise_exception);
-        let text = without_generation_blocks(&source);
+        environment.add_test("iterable", is_iterable);
+        // Jinja knows one end of line.
+        let text = source.replace("\r\n", "\n").replace('\r', "\n");
+        let text = without_generation_blocks(&text);
         let environment = bounded(move || {
             environment
                 .add_template_owned(NAME, text)
@@ -169,41 +182,63 @@ impl ChatTemplate {
         &self.source
     }
 
+    /// Whether it walks the parts of a content that is a list; other templates want one string.
+    pub fn takes_parts(&self) -> bool {
+        template_scan::loops_over(&self.source, "content")
+    }
+
     /// Renders a chat. The template's own refusal comes back as [`TextError::TemplateRaised`].
     pub fn render(
         &self,
         messages: &[ChatMessage],
         options: &RenderOptions,
     ) -> Result<Rendered, TextError> {
-        let entries = (messages.len() + options.tools.len()) as u64;
-        let bytes = (messages.iter())
-            .map(|message| message.content.len() as u64)
-            .sum::<u64>();
-        let fuel = BASE_FUEL + FUEL_PER_MESSAGE * entries + bytes / BYTES_PER_FUEL;
+        let taken = self.private_use(messages, options)?;
+        let entries = (messages.len() + options.tools.len() + options.documents.len()) as u64;
+        let pairs = messages.len() as u64 * options.tools.len() as u64;
+        let fuel = BASE_FUEL
+            + FUEL_PER_MESSAGE * entries
+            + FUEL_PER_TOOL_AND_MESSAGE * pairs
+            + FUEL_PER_VALUE * taken.values()
+            + taken.bytes() / BYTES_PER_FUEL;
         let fuel = fuel.min(TEMPLATE_FUEL);
-        let guard = Guard::new(&self.folded, &self.private_use(messages, options)?)?;
-        let messages: Vec<Value> = messages
+        let guard = Guard::new(&self.folded, &taken)?;
+        let mut messages: Vec<Value> = messages
             .iter()
             .map(|message| guarded_message(&guard, message))
             .collect();
-        let tools = match options.tools.as_slice() {
-            [] => Value::Null,
-            tools => Value::Array(tools.iter().map(|tool| guard.value(tool)).collect()),
+        let open_end = match messages.last_mut() {
+            Some(last) if options.continue_final_message => Some(OpenEnd::put(last, &guard)?),
+            None if options.continue_final_message => return Err(OpenEnd::absent()),
+            _ => None,
         };
-        let mut context = vec![
-            ("messages", JinjaValue::from(Serde(messages))),
-            ("tools", JinjaValue::from(Serde(tools))),
-            ("documents", JinjaValue::from(())),
-            ("bos_token", JinjaValue::from(self.bos.as_str())),
-            ("eos_token", JinjaValue::from(self.eos.as_str())),
-            (
-                "add_generation_prompt",
-                JinjaValue::from(options.add_generation_prompt),
-            ),
-        ];
+        let list = |values: &[Value]| match values {
+            [] => Value::Null,
+            values => Value::Array(values.iter().map(|value| guard.value(value)).collect()),
+        };
+        let mut context: Vec<(String, JinjaValue)> = (guard.variables(&options.variables))
+            .map(|(name, value)| (name, JinjaValue::from(Serde(value))))
+            .collect();
+        context.extend(
+            [
+                ("messages", JinjaValue::from(Serde(messages))),
+                ("tools", JinjaValue::from(Serde(list(&options.tools)))),
+                (
+                    "documents",
+                    JinjaValue::from(Serde(list(&options.documents))),
+                ),
+                ("bos_token", JinjaValue::from(self.bos.as_str())),
+                ("eos_token", JinjaValue::from(self.eos.as_str())),
+                (
+                    "add_generation_prompt",
+                    JinjaValue::from(options.add_generation_prompt),
+                ),
+            ]
+            .map(|(name, value)| (name.to_owned(), value)),
+        );
         if let Some(now) = options.now {
             context.push((
-                "strftime_now",
+                "strftime_now".to_owned(),
                 JinjaValue::from_function(move |format: &str| {
                     strftime(format, now).ok_or_else(|| {
                         Error::new(
@@ -224,6 +259,13 @@ impl ChatTemplate {
         };
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(fuel));
+        let mark = guard.mark();
+        environment.add_filter(
+            "tojson",
+            move |state: &State, value: &JinjaValue, given: Rest<JinjaValue>, named: Kwargs| {
+                tojson(state, value, &given, &named, mark)
+            },
+        );
         let (output, outcome) = bounded(move || {
             let outcome = environment.get_template(NAME).and_then(|template| {
                 template
@@ -238,7 +280,11 @@ impl ChatTemplate {
         outcome.map_err(|error| typed(&error, fuel))?;
         // The template engine writes UTF-8 only, so nothing is replaced.
         let marked = String::from_utf8_lossy(&output.bytes);
-        Ok(self.told_apart(&marked, guard.mark()))
+        let marked = match &open_end {
+            Some(end) => end.cut(&marked, mark)?,
+            None => &marked,
+        };
+        Ok(self.told_apart(marked, mark))
     }
 
     /// The private-use characters in all that is rendered; checks roles and nesting on the way.
@@ -262,7 +308,7 @@ impl ChatTemplate {
                     role: shortened(&message.role),
                 });
             }
-            taken.add_text(&message.content);
+            taken.add_value("messages", &message.content, 0)?;
             taken.add_text(message.name.as_deref().unwrap_or_default());
             for (key, value) in &message.fields {
                 taken.add_text(key);
@@ -271,6 +317,13 @@ impl ChatTemplate {
         }
         for tool in &options.tools {
             taken.add_value("tools", tool, 0)?;
+        }
+        for document in &options.documents {
+            taken.add_value("documents", document, 0)?;
+        }
+        for (name, value) in &options.variables {
+            taken.add_text(name);
+            taken.add_value("chat_template_kwargs", value, 0)?;
         }
         Ok(taken)
     }
@@ -297,10 +350,9 @@ impl ChatTemplate {
 fn guarded_message(guard: &Guard<'_>, message: &ChatMessage) -> Value {
     let mut seen = Map::new();
     seen.insert("role".into(), Value::String(message.role.clone()));
-    seen.insert(
-        "content".into(),
-        Value::String(guard.text(&message.content)),
-    );
+    if !message.content.is_null() {
+        seen.insert("content".into(), guard.value(&message.content));
+    }
     if let Some(name) = &message.name {
         seen.insert("name".into(), Value::String(guard.text(name)));
     }
@@ -398,34 +450,67 @@ impl io::Write for Limited {
 #[error("{0}")]
 struct Raised(String);
 
+/// As in Python, where `none` is not and an undefined value is.
+fn is_iterable(value: &JinjaValue) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
+}
+
 fn raise_exception(message: String) -> Result<JinjaValue, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, "raise_exception").with_source(Raised(message)))
 }
 
-/// `tojson(value, indent=none)` as Python writes it; the arguments that change only ASCII escapes and order are taken and ignored.
+/// `tojson(value, ensure_ascii=false, indent=none, separators=none, sort_keys=false)` as Python writes it. The mark is no
+/// character of the value's, so it is not escaped.
 fn tojson(
     state: &State,
     value: &JinjaValue,
-    indent: Option<usize>,
-    options: Kwargs,
+    given: &[JinjaValue],
+    named: &Kwargs,
+    mark: char,
 ) -> Result<String, Error> {
     let failed = |error: serde_json::Error| {
         Error::new(ErrorKind::InvalidOperation, "cannot write as JSON").with_source(error)
     };
-    let indent = match indent {
-        Some(indent) => Some(indent),
-        None => options.get::<Option<usize>>("indent")?,
-    };
-    let _ = options.get::<Option<bool>>("ensure_ascii")?;
-    options.assert_all_used()?;
-    if indent.is_some_and(|indent| indent > 16) {
-        return Err(Error::new(
-            ErrorKind::InvalidOperation,
-            "tojson: indent is at most 16",
-        ));
+    let refused = |what| Error::new(ErrorKind::InvalidOperation, format!("tojson: {what}"));
+    if value.is_undefined() {
+        return Err(refused("the value is undefined"));
     }
-    let value = serde_json::to_value(value).map_err(failed)?;
-    let text = python_json(&value, indent).map_err(failed)?;
+    let argument = |at: usize, name| -> Result<Option<JinjaValue>, Error> {
+        let value = match given.get(at) {
+            Some(value) => Some(value.clone()),
+            None => named.get::<Option<JinjaValue>>(name)?,
+        };
+        Ok(value.filter(|value| !(value.is_none() || value.is_undefined())))
+    };
+    let is_true = |value: Option<JinjaValue>| value.is_some_and(|value| value.is_true());
+    let escapes = is_true(argument(0, "ensure_ascii")?);
+    let indent = match argument(1, "indent")?.map(|indent| indent.as_usize()) {
+        None => None,
+        Some(Some(indent)) if indent <= 16 => Some(indent),
+        Some(_) => return Err(refused("indent is at most 16")),
+    };
+    let separator = |pair: &JinjaValue, at| -> Result<String, Error> {
+        let separator = pair.get_item_by_index(at)?;
+        let text = separator.as_str().filter(|text| text.len() <= 16);
+        text.map(str::to_owned)
+            .ok_or_else(|| refused("separators are two strings of at most 16 bytes"))
+    };
+    let separators = match argument(2, "separators")? {
+        Some(pair) => Some((separator(&pair, 0)?, separator(&pair, 1)?)),
+        None => None,
+    };
+    let sorted = is_true(argument(3, "sort_keys")?);
+    named.assert_all_used()?;
+    let style = JsonStyle {
+        indent,
+        separators,
+        escaped_but: escapes.then_some(mark),
+    };
+    let mut value = serde_json::to_value(value).map_err(failed)?;
+    if sorted {
+        value = with_sorted_keys(value);
+    }
+    let text = python_json(&value, &style).map_err(failed)?;
     state.consume_fuel(u64::try_from(text.len() / 64).unwrap_or(u64::MAX))?;
     Ok(text)
 }

@@ -5,7 +5,7 @@ use crate::TextError;
 /// The longest spelling that is looked for, in bytes. Real ones have fewer than 64.
 pub(crate) const MAX_CONTROL_BYTES: usize = 256;
 
-/// The control tokens of a vocabulary, sorted by spelling.
+/// The control tokens of a vocabulary, or its user-defined ones, sorted by spelling.
 #[derive(Clone, Default)]
 pub(crate) struct ControlTokens {
     sorted: Vec<(Box<str>, u32)>,

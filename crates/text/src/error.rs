@@ -6,7 +6,7 @@
 pub enum TextError {
     /// The vocabulary is of a kind that is not read.
     #[error(
-        "tokenizer model \"{model}\" is not supported; use a file whose tokenizer.ggml.model is \"gpt2\" (byte-level BPE)"
+        "tokenizer model \"{model}\" is not supported; use a file whose tokenizer.ggml.model is \"gpt2\" (byte-level BPE) or \"llama\" (SentencePiece)"
     )]
     UnsupportedModel {
         /// The name in the file.
@@ -94,10 +94,50 @@ pub enum TextError {
         /// The most that is supported.
         limit: u64,
     },
+    /// A user-defined token too long to look for.
+    #[error("user-defined token {id} has {bytes} bytes; at most {limit} are supported")]
+    UserDefinedTokenTooLong {
+        /// The token.
+        id: u32,
+        /// Its length in bytes.
+        bytes: u64,
+        /// The most that is supported.
+        limit: u64,
+    },
+    /// A token of type 6 that does not spell a byte.
+    #[error("token {id} stands for a byte (type 6) but is {token:?}; expected <0x00> to <0xFF>")]
+    ByteToken {
+        /// The token.
+        id: u32,
+        /// Its spelling, shortened.
+        token: String,
+    },
+    /// `tokenizer.json` or `tokenizer_config.json` cannot be read.
+    #[error("{file} cannot be read: {message}")]
+    TokenizerFile {
+        /// The file's name.
+        file: &'static str,
+        /// What is wrong, and where.
+        message: String,
+    },
+    /// A step of `tokenizer.json` that is not implemented. Leaving it out would give other ids than the model was trained on.
+    #[error("tokenizer.json: {field} {value:?} is not supported; use the model as a GGUF file")]
+    UnsupportedStep {
+        /// Which part of the file.
+        field: &'static str,
+        /// Its type or value, shortened.
+        value: String,
+    },
+    /// `tokenizer_config.json` names a token that the vocabulary does not have.
+    #[error("tokenizer_config.json: {field} is {token:?}, which is not in the vocabulary")]
+    UnknownToken {
+        /// Which token.
+        field: &'static str,
+        /// Its spelling, shortened.
+        token: String,
+    },
     /// A merge that is not two tokens with one space between.
-    #[error(
-        "tokenizer.ggml.merges[{index}] is {merge:?}; a merge is two tokens with one space between them"
-    )]
+    #[error("merges[{index}] is {merge:?}; a merge is two tokens with one space between them")]
     MalformedMerge {
         /// Which merge.
         index: u64,
@@ -105,7 +145,7 @@ pub enum TextError {
         merge: String,
     },
     /// A merge of, or into, a token that the vocabulary does not have.
-    #[error("tokenizer.ggml.merges[{index}] names {token:?}, which is not in the vocabulary")]
+    #[error("merges[{index}] names {token:?}, which is not in the vocabulary")]
     MergeOutOfVocabulary {
         /// Which merge.
         index: u64,
@@ -188,6 +228,14 @@ pub enum TextError {
         field: &'static str,
         /// The deepest nesting taken.
         limit: u64,
+    },
+    /// There is no open end of the final message to go on from.
+    #[error(
+        "continue_final_message is true, but {reason}; leave it out, or end with a message of plain text"
+    )]
+    NothingToContinue {
+        /// Why not.
+        reason: &'static str,
     },
     /// The messages use every character that could mark the user's text.
     #[error(

@@ -9,6 +9,18 @@
 //! out, bytes are collected until they make a character ([`Detokenizer`]), and characters are held back
 //! only while they could still be the beginning of a stop string ([`StopStrings`]).
 //!
+//! There are three kinds of vocabulary, and each is held to an implementation that is not ours:
+//!
+//! | kind | comes from | pairs are joined by | what is in no token | held to |
+//! | --- | --- | --- | --- | --- |
+//! | byte-level BPE | GGUF `gpt2`, `tokenizer.json` | rank of the merge | cannot be, bytes are tokens | `tokenizers` |
+//! | BPE over pieces | GGUF `llama` | score of the piece | bytes' own tokens, else one for the unknown | `sentencepiece` |
+//! | the same, and Unigram | `tokenizer.json` | rank; the likeliest cut of the whole | the same | `tokenizers` |
+//!
+//! How the first kind cuts words is named in a GGUF file (`tokenizer.ggml.pre`, [`PRE_TOKENIZERS`]) and spelled out in a
+//! `tokenizer.json`; what is not known is an error by its name, never a guess. Pieces write the space as `▁` (U+2581), and some vocabularies
+//! begin every text with one: [`Tokenizer::decode`] takes it away again.
+//!
 //! Some ids stand for no text at all: `<|im_start|>` is how the vocabulary *spells* the mark that a
 //! turn begins. If a user types those twelve characters, they are twelve characters. So
 //! [`Tokenizer::encode`] with `allow_special: false` cannot produce a control token whatever it is given
@@ -42,12 +54,17 @@ mod control_tokens;
 mod detokenizer;
 mod error;
 mod json;
+mod open_end;
+mod pipeline;
 mod pre_tokenizer;
 mod protect;
+mod python_methods;
+mod sentence_piece;
 mod stop;
 mod strftime;
 mod template_scan;
 mod tokenizer;
+mod tokenizer_json;
 mod vocabulary;
 
 pub use bytes::byte_alphabet;

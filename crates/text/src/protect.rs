@@ -29,16 +29,23 @@ pub(crate) const MAX_DEPTH: usize = 64;
 pub(crate) struct Guard<'a> {
     folded: &'a ControlTokens,
     mark: char,
+    end: Option<char>,
 }
 
 impl<'a> Guard<'a> {
     /// `folded`: the spellings in lower case. `taken`: the private-use characters that occur in what will be rendered.
     pub(crate) fn new(folded: &'a ControlTokens, taken: &PrivateUse) -> Result<Self, TextError> {
-        let mark = PRIVATE_USE
+        let mut free = PRIVATE_USE
             .clone()
-            .find(|mark| !taken.0.contains(mark))
-            .ok_or(TextError::NoFreeMark)?;
-        Ok(Self { folded, mark })
+            .filter(|mark| !taken.taken.contains(mark));
+        let mark = free.next().ok_or(TextError::NoFreeMark)?;
+        let end = free.next();
+        Ok(Self { folded, mark, end })
+    }
+
+    /// Another character that occurs nowhere, if there is one.
+    pub(crate) fn end(&self) -> Option<char> {
+        self.end
     }
 
     pub(crate) fn mark(&self) -> char {
@@ -85,6 +92,27 @@ impl<'a> Guard<'a> {
         marked
     }
 
+    /// The variables of a request: plain words stay as they are, for templates compare them (`low`, `json`).
+    pub(crate) fn variables(
+        &self,
+        variables: &Map<String, Value>,
+    ) -> impl Iterator<Item = (String, Value)> {
+        variables
+            .iter()
+            .map(|(name, value)| (name.clone(), self.words(value)))
+    }
+
+    /// A value whose plain words stay as they are.
+    fn words(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.word(text)),
+            Value::Array(values) => {
+                Value::Array(values.iter().map(|value| self.words(value)).collect())
+            }
+            other => self.value(other),
+        }
+    }
+
     /// A value with all its strings marked. Keys, and what stands under `type`, are words a template looks up; those
     /// are left alone as long as they are plain words.
     pub(crate) fn value(&self, value: &Value) -> Value {
@@ -102,9 +130,10 @@ impl<'a> Guard<'a> {
         entries
             .iter()
             .map(|(key, value)| {
-                let value = match value {
-                    Value::String(text) if key == "type" => Value::String(self.word(text)),
-                    _ => self.value(value),
+                let value = if key == "type" {
+                    self.words(value)
+                } else {
+                    self.value(value)
                 };
                 (self.word(key), value)
             })
@@ -154,14 +183,29 @@ pub(crate) fn is_plain_word(text: &str) -> bool {
 
 const PRIVATE_USE: std::ops::RangeInclusive<char> = '\u{E000}'..='\u{F8FF}';
 
-/// The private-use characters that occur in some strings.
+/// The private-use characters that occur in some strings, and how much there is of those.
 #[derive(Default)]
-pub(crate) struct PrivateUse(BTreeSet<char>);
+pub(crate) struct PrivateUse {
+    taken: BTreeSet<char>,
+    bytes: u64,
+    values: u64,
+}
 
 impl PrivateUse {
     pub(crate) fn add_text(&mut self, text: &str) {
-        self.0
+        self.bytes += text.len() as u64;
+        self.taken
             .extend(text.chars().filter(|letter| PRIVATE_USE.contains(letter)));
+    }
+
+    /// Bytes of the strings.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Entries of lists and objects.
+    pub(crate) fn values(&self) -> u64 {
+        self.values
     }
 
     /// Also checks the nesting, before anything else walks the value.
@@ -180,11 +224,13 @@ impl PrivateUse {
         match value {
             Value::String(text) => self.add_text(text),
             Value::Array(values) => {
+                self.values += values.len() as u64;
                 for value in values {
                     self.add_value(field, value, depth + 1)?;
                 }
             }
             Value::Object(entries) => {
+                self.values += entries.len() as u64;
                 for (key, value) in entries {
                     self.add_text(key);
                     self.add_value(field, value, depth + 1)?;
@@ -309,7 +355,7 @@ mod tests {
         let mut taken = PrivateUse::default();
         taken.add_text("\u{E000}\u{E001}\u{E003}");
         assert_eq!(Guard::new(&folded, &taken).unwrap().mark(), '\u{E002}');
-        taken.0.extend(PRIVATE_USE.clone());
+        taken.taken.extend(PRIVATE_USE.clone());
         assert_eq!(
             Guard::new(&folded, &taken).err(),
             Some(TextError::NoFreeMark)

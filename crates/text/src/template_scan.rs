@@ -42,6 +42,19 @@ pub(crate) fn check(source: &str) -> Result<(), String> {
     check_namespaces(&tags)
 }
 
+/// Whether some `{% for … in … %}` goes through what is called `name`, as a variable, an attribute or a key.
+pub(crate) fn loops_over(source: &str, name: &str) -> bool {
+    Tags { rest: source }.any(|tag| {
+        let mut words = tag
+            .split(|letter: char| !(letter.is_alphanumeric() || letter == '_'))
+            .filter(|word| !word.is_empty());
+        words.next() == Some("for")
+            && words
+                .skip_while(|word| *word != "in")
+                .any(|word| word == name)
+    })
+}
+
 /// A namespace is the one value that can be changed after it was made, so the one that could come to hold itself; showing
 /// or comparing such a value never ends. Real templates use namespaces by attribute only, and that much is taken:
 /// `{% set ns = namespace(…) %}`, then `ns.name`.
@@ -174,7 +187,20 @@ fn tokens(tag: &str) -> Vec<Token<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{check, loops_over};
+
+    #[test]
+    fn loops_are_found_by_what_they_go_through() {
+        for (source, found) in [
+            ("{%- for c in message['content'] -%}", true),
+            ("{% for c in message.content if c %}", true),
+            ("{% for content in messages %}{{ content }}", false),
+            ("{{ message.content }}", false),
+            ("{# {% for c in content %} #}", false),
+        ] {
+            assert_eq!(loops_over(source, "content"), found, "{source}");
+        }
+    }
 
     #[test]
     fn ordinary_templates_pass() {

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use foretoken_core::TokenId;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
-use tokenizers::normalizers::unicode::NFC;
-use tokenizers::{AddedToken, DecoderWrapper, PostProcessorWrapper, TokenizerImpl};
 
-use crate::bytes::{ByteLetters, TokenBytes};
+use crate::bytes::{ByteLetters, TokenBytes, byte_alphabet};
 use crate::chat_template::{ChatTemplate, Rendered, Segment};
 use crate::control_tokens::{ControlTokens, Span};
 use crate::error::shortened;
-use crate::pre_tokenizer::{Family, WordSplit};
-use crate::vocabulary::{CONTROL, UNKNOWN, USER_DEFINED};
+use crate::pipeline::{Cutter, Normalizer, Pipeline, WordModel, library};
+use crate::pre_tokenizer::Family;
+use crate::sentence_piece::{SentencePiece, spelled_byte, with_spaces};
+use crate::vocabulary::{BYTE, CONTROL, UNKNOWN, USER_DEFINED};
 use crate::{Detokenizer, TextError, VocabularySpec};
 
 /// Spellings that end an answer or a turn. A token spelled so is a control token whatever type the file gives it.
-const END_MARKERS: [&str; 12] = [
+const END_MARKERS: [&str; 13] = [
     "<|endoftext|>",
     "<|im_end|>",
     "<|eot_id|>",
@@ -29,78 +29,225 @@ const END_MARKERS: [&str; 12] = [
     "<end_of_turn>",
     "<EOT>",
     "<eos>",
-    "</s>",
+    "<\u{FF5C}end\u{2581}of\u{2581}sentence\u{FF5C}>",
+    STRIKE_OR_END,
 ];
 
-/// Long text goes through the pipeline in pieces of about this many bytes, which bounds its memory (some 60
-/// bytes for each byte of text).
-const PIECE_BYTES: usize = 1 << 15;
+/// The end of a sequence in many vocabularies, whose type or metadata then says so; in others a tag of HTML.
+const STRIKE_OR_END: &str = "</s>";
 
-/// A byte-level BPE vocabulary with its pre-tokenizer, control tokens and chat template.
+/// Spellings that open a turn or another kind of input: control tokens too, whatever type the file gives them.
+const OTHER_MARKERS: [&str; 6] = [
+    "<|im_start|>",
+    "<start_of_turn>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<start_of_image>",
+    "<end_of_image>",
+];
+
+/// What turns ordinary text into ids. None of its tokens is a control token, so none can come out.
+pub(crate) enum Encoder {
+    Steps(Box<Pipeline>),
+    SentencePiece(Box<SentencePiece>),
+}
+
+/// How the tokens of a vocabulary spell text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// In the letters of [`byte_alphabet`](crate::byte_alphabet).
+    Letters,
+    /// In characters, with U+2581 for the space and `<0x41>` for a byte.
+    Pieces,
+}
+
+/// What a vocabulary needs beside its description.
+pub(crate) struct Parts {
+    pub(crate) spelling: Spelling,
+    /// Whether a prompt begins with BOS when the file does not say.
+    pub(crate) adds_bos: bool,
+    /// A text begins with a space of its own, which decoding takes away.
+    pub(crate) adds_space: bool,
+    /// Control tokens that swallow the white space (before, after) them.
+    pub(crate) trims: Vec<(TokenId, bool, bool)>,
+}
+
+/// A vocabulary with what cuts text for it, its control tokens and its chat template.
 pub struct Tokenizer {
-    /// Ordinary text to ids. Its vocabulary has no control tokens, so none can come out.
-    words: TokenizerImpl<BPE, NFC, WordSplit, PostProcessorWrapper, DecoderWrapper>,
+    encoder: Encoder,
     control: ControlTokens,
+    /// Tokens that stand for their spelling wherever it occurs in a text.
+    user_defined: ControlTokens,
     bytes: Arc<TokenBytes>,
     vocabulary: u32,
     bos: Option<TokenId>,
     adds_bos: bool,
     adds_eos: bool,
+    adds_space: bool,
+    trims: Vec<(TokenId, bool, bool)>,
     end_of_generation: Vec<TokenId>,
-    /// Whether text may be cut before a space; false if a user-defined token spans such a place.
-    cuts_at_spaces: bool,
+    /// The spellings of BOS and EOS, which templates write.
+    bos_and_eos: [String; 2],
     chat_template: Result<ChatTemplate, TextError>,
+    tool_use_template: Option<Result<ChatTemplate, TextError>>,
+}
+
+/// What a token is, as far as reading text goes.
+pub(crate) struct Entry<'a> {
+    pub(crate) id: TokenId,
+    pub(crate) token: &'a str,
+    pub(crate) kind: i32,
+    pub(crate) control: bool,
 }
 
 impl Tokenizer {
-    /// Checks the vocabulary and builds the tokenizer.
+    /// Checks the vocabulary of a GGUF file and builds the tokenizer.
     ///
     /// A chat template that is absent or cannot be parsed is no error here: it is one when
     /// [`Tokenizer::chat_template`] is asked for, so that raw completion still works.
+    ///
+    /// # Errors
+    /// A kind, pre-tokenizer or option that is not known, by its name; arrays that do not belong together; merges of or into tokens that are not
+    /// there; ids beyond the vocabulary.
     pub fn new(spec: VocabularySpec) -> Result<Self, TextError> {
         spec.validate()?;
+        if spec.model == "llama" {
+            let adds_space = spec.add_space_prefix.unwrap_or(true);
+            let parts = Parts {
+                spelling: Spelling::Pieces,
+                adds_bos: true,
+                adds_space,
+                trims: Vec::new(),
+            };
+            return Self::assemble(spec, parts, |spec, entries, _| {
+                let tokens = entries.iter().zip(&spec.scores);
+                let model = SentencePiece::new(
+                    tokens.map(|(entry, score)| (entry.token, entry.kind, entry.control, *score)),
+                    spec.unk,
+                    adds_space,
+                )?;
+                Ok(Encoder::SentencePiece(Box::new(model)))
+            });
+        }
         let family = Family::named(spec.pre.as_deref())?;
-        let vocabulary = u32::try_from(spec.tokens.len()).unwrap_or(u32::MAX);
+        let parts = Parts {
+            spelling: Spelling::Letters,
+            adds_bos: family.adds_bos,
+            adds_space: false,
+            trims: Vec::new(),
+        };
+        Self::assemble(spec, parts, |spec, entries, control| {
+            let ordinary = ordinary(entries);
+            let pairs = spec.merges.iter().enumerate().map(|(index, line)| {
+                split_merge(line).ok_or_else(|| TextError::MalformedMerge {
+                    index: index as u64,
+                    merge: shortened(line),
+                })
+            });
+            let merges = merges(pairs, &ordinary, control)?;
+            let model = BPE::builder()
+                .vocab_and_merges(ordinary, merges)
+                .ignore_merges(family.ignore_merges)
+                // The library's cache is per thread and outlives the tokenizer; an engine that loads one
+                // model after another would keep them all.
+                .cache_capacity(0)
+                .build()
+                .map_err(library)?;
+            Ok(Encoder::Steps(Box::new(Pipeline {
+                normalizers: family.nfc.then_some(Normalizer::Nfc).into_iter().collect(),
+                cutters: vec![
+                    Cutter::Words(family.words),
+                    Cutter::Letters(byte_alphabet().collect()),
+                    Cutter::Words(family.letters),
+                ],
+                model: WordModel::Bpe(Box::new(model)),
+                cuts_at_spaces: true,
+            })))
+        })
+    }
 
-        let is_control: Vec<bool> = spec
+    /// Builds a tokenizer from a description that was checked; `encoder` makes what reads text.
+    pub(crate) fn assemble(
+        spec: VocabularySpec,
+        parts: Parts,
+        encoder: impl FnOnce(
+            &VocabularySpec,
+            &[Entry<'_>],
+            &ControlTokens,
+        ) -> Result<Encoder, TextError>,
+    ) -> Result<Self, TextError> {
+        let named = [spec.bos, spec.eos, spec.eot, spec.eom];
+        let entries: Vec<Entry<'_>> = spec
             .tokens
             .iter()
             .zip(&spec.token_types)
-            .map(|(token, kind)| {
-                matches!(*kind, UNKNOWN | CONTROL) || END_MARKERS.contains(&token.as_str())
+            .zip(0_u32..)
+            .map(|((token, kind), id)| {
+                let is_named = named.contains(&Some(id));
+                let marks = END_MARKERS.contains(&token.as_str())
+                    && (token != STRIKE_OR_END || is_named)
+                    || OTHER_MARKERS.contains(&token.as_str());
+                Entry {
+                    id,
+                    token,
+                    kind: *kind,
+                    control: matches!(*kind, UNKNOWN | CONTROL)
+                        || marks
+                        || *kind == USER_DEFINED && is_named,
+                }
             })
             .collect();
-        let entries = || {
-            spec.tokens
-                .iter()
-                .zip(&spec.token_types)
-                .zip(&is_control)
-                .zip(0_u32..)
-                .map(|(((token, kind), control), id)| (token, *kind, *control, id))
-        };
 
         let control = ControlTokens::new(
-            entries()
-                .filter(|(_, _, control, _)| *control)
-                .map(|(token, _, _, id)| (token.as_str(), id)),
+            entries
+                .iter()
+                .filter(|entry| entry.control)
+                .map(|entry| (entry.token, entry.id)),
         )?;
+        let is_user_defined = |entry: &&Entry<'_>| entry.kind == USER_DEFINED && !entry.control;
+        let canonical = |token| match parts.spelling {
+            Spelling::Letters => Cow::Borrowed(token),
+            Spelling::Pieces => with_spaces(token),
+        };
+        let defined: Vec<(Cow<'_, str>, TokenId)> = entries
+            .iter()
+            .filter(is_user_defined)
+            .map(|entry| (canonical(entry.token), entry.id))
+            .collect();
+        let user_defined = ControlTokens::new(defined.iter().map(|(token, id)| (&**token, *id)))
+            .map_err(|error| match error {
+                TextError::ControlTokenTooLong { id, bytes, limit } => {
+                    TextError::UserDefinedTokenTooLong { id, bytes, limit }
+                }
+                other => other,
+            })?;
 
         let letters = ByteLetters::new();
-        let mut bytes = TokenBytes::with_capacity(spec.tokens.len());
-        for (token, kind, control, _) in entries() {
-            bytes.push(&match (control, kind) {
-                (true, _) => Cow::Borrowed(&[][..]),
-                (_, USER_DEFINED) => Cow::Borrowed(token.as_bytes()),
-                _ => letters
-                    .spell(token)
-                    .map_or(Cow::Borrowed(token.as_bytes()), Cow::Owned),
-            });
+        let mut bytes = TokenBytes::with_capacity(entries.len());
+        for entry in &entries {
+            if entry.control {
+                bytes.push(&[]);
+                continue;
+            }
+            match (parts.spelling, entry.kind) {
+                (Spelling::Letters, USER_DEFINED) => bytes.push(entry.token.as_bytes()),
+                (Spelling::Letters, _) => match letters.spell(entry.token) {
+                    Some(spelled) => bytes.push(&spelled),
+                    None => bytes.push(entry.token.as_bytes()),
+                },
+                (Spelling::Pieces, BYTE) => match spelled_byte(entry.token) {
+                    Some(byte) => bytes.push(&[byte]),
+                    None => bytes.push(entry.token.as_bytes()),
+                },
+                (Spelling::Pieces, _) => bytes.push(with_spaces(entry.token).as_bytes()),
+            }
         }
 
         let mut end_of_generation: Vec<TokenId> = Vec::new();
-        let marked = entries()
-            .filter(|(token, _, control, _)| *control && END_MARKERS.contains(&token.as_str()))
-            .map(|(_, _, _, id)| id);
+        let marked = entries
+            .iter()
+            .filter(|entry| entry.control && END_MARKERS.contains(&entry.token))
+            .map(|entry| entry.id);
         for id in [spec.eos, spec.eot, spec.eom]
             .into_iter()
             .flatten()
@@ -111,66 +258,65 @@ impl Tokenizer {
             }
         }
 
-        let mut ordinary = Vocab::with_capacity(spec.tokens.len());
-        for (token, _, control, id) in entries() {
-            if !control {
-                // The first, so the lowest, id keeps the spelling.
-                ordinary.entry(token.clone()).or_insert(id);
+        let encoder = encoder(&spec, &entries, &control)?;
+        let spelling = |id: Option<u32>| {
+            id.and_then(|id| usize::try_from(id).ok())
+                .and_then(|id| spec.tokens.get(id))
+                .cloned()
+                .unwrap_or_default()
+        };
+        let tokenizer = Self {
+            encoder,
+            control,
+            user_defined,
+            bytes: Arc::new(bytes),
+            vocabulary: u32::try_from(spec.tokens.len()).unwrap_or(u32::MAX),
+            bos: spec.bos,
+            adds_bos: spec.bos.is_some() && spec.add_bos.unwrap_or(parts.adds_bos),
+            adds_eos: spec.add_eos.unwrap_or(false),
+            adds_space: parts.adds_space,
+            trims: parts.trims,
+            end_of_generation,
+            bos_and_eos: [spelling(spec.bos), spelling(spec.eos)],
+            chat_template: Err(TextError::NoChatTemplate),
+            tool_use_template: None,
+        };
+        let tokenizer = match spec.chat_template {
+            None => tokenizer,
+            Some(source) => tokenizer.with_chat_template(source),
+        };
+        Ok(match spec.tool_use_template {
+            None => tokenizer,
+            Some(source) => tokenizer.with_tool_use_template(source),
+        })
+    }
+
+    /// With this chat template (Jinja source) in place of the one it has; one that cannot be parsed is an error when
+    /// [`Tokenizer::chat_template`] is asked for.
+    #[must_use]
+    pub fn with_chat_template(mut self, source: String) -> Self {
+        let [bos, eos] = &self.bos_and_eos;
+        self.chat_template = ChatTemplate::new(source, bos, eos, &self.control);
+        self
+    }
+
+    /// With this chat template for chats with tools.
+    #[must_use]
+    pub fn with_tool_use_template(mut self, source: String) -> Self {
+        let [bos, eos] = &self.bos_and_eos;
+        self.tool_use_template = Some(ChatTemplate::new(source, bos, eos, &self.control));
+        self
+    }
+
+    /// With these ids beside those that end an answer already. Ids beyond the vocabulary are left out: nothing could come of them.
+    #[must_use]
+    pub fn with_end_of_generation(mut self, ids: &[TokenId]) -> Self {
+        for id in ids {
+            if *id < self.vocabulary && !self.end_of_generation.contains(id) {
+                self.end_of_generation.push(*id);
             }
         }
-        let user_defined: Vec<AddedToken> = entries()
-            .filter(|(token, kind, control, _)| {
-                *kind == USER_DEFINED && !control && !token.is_empty()
-            })
-            .map(|(token, ..)| AddedToken::from(token.clone(), false))
-            .collect();
-        let cuts_at_spaces = !user_defined.iter().any(|token| {
-            token
-                .content
-                .char_indices()
-                .any(|(at, letter)| at > 0 && letter == ' ')
-        });
-
-        let merges = merges(&spec.merges, &ordinary, &control)?;
-        let model = BPE::builder()
-            .vocab_and_merges(ordinary, merges)
-            .ignore_merges(family.ignore_merges)
-            // The library's cache is per thread and outlives the tokenizer; an engine that loads one
-            // model after another would keep them all.
-            .cache_capacity(0)
-            .build()
-            .map_err(library)?;
-        let mut words = TokenizerImpl::new(model);
-        words
-            .with_normalizer(family.nfc.then_some(NFC))
-            .map_err(library)?;
-        words.with_pre_tokenizer(Some(family.words));
-        words.add_tokens(user_defined).map_err(library)?;
-
-        let chat_template = match spec.chat_template {
-            None => Err(TextError::NoChatTemplate),
-            Some(source) => {
-                let spelling = |id: Option<u32>| {
-                    id.and_then(|id| usize::try_from(id).ok())
-                        .and_then(|id| spec.tokens.get(id))
-                        .map_or("", String::as_str)
-                };
-                ChatTemplate::new(source, spelling(spec.bos), spelling(spec.eos), &control)
-            }
-        };
-
-        Ok(Self {
-            words,
-            control,
-            bytes: Arc::new(bytes),
-            vocabulary,
-            bos: spec.bos,
-            adds_bos: spec.bos.is_some() && spec.add_bos.unwrap_or(family.adds_bos),
-            adds_eos: spec.add_eos.unwrap_or(false),
-            end_of_generation,
-            cuts_at_spaces,
-            chat_template,
-        })
+        self
     }
 
     /// The number of tokens; every id that comes out is below it.
@@ -203,6 +349,14 @@ impl Tokenizer {
         self.chat_template.as_ref().map_err(Clone::clone)
     }
 
+    /// The template for a chat with tools or without: a model may have one of its own for tools.
+    pub fn chat_template_for(&self, tools: bool) -> Result<&ChatTemplate, TextError> {
+        match &self.tool_use_template {
+            Some(template) if tools => template.as_ref().map_err(Clone::clone),
+            _ => self.chat_template(),
+        }
+    }
+
     /// Text to ids, without BOS.
     ///
     /// `allow_special: false` is for text from users: no control token comes out, whatever it
@@ -210,18 +364,20 @@ impl Tokenizer {
     ///
     /// A byte that the vocabulary has no token for is left out, as the reference implementation does (the
     /// SmolLM2 vocabulary lacks a few control characters and the bytes 0xF1 and 0xF2).
+    ///
+    /// Where a text begins with a space of its own (`add_space_prefix`), so does what follows a control or user-defined token.
     pub fn encode(&self, text: &str, allow_special: bool) -> Result<Vec<TokenId>, TextError> {
         let mut ids = Vec::new();
         if !allow_special {
-            self.encode_ordinary(text, PIECE_BYTES, &mut ids)?;
+            self.encode_ordinary(text, true, &mut ids)?;
             return Ok(ids);
         }
-        for span in self.control.spans(text) {
-            match span {
-                Span::Ordinary(text) => self.encode_ordinary(text, PIECE_BYTES, &mut ids)?,
-                Span::Control(id) => ids.push(id),
-            }
-        }
+        let spans = self.control.spans(text);
+        let segments = spans.iter().map(|span| match span {
+            Span::Ordinary(text) => (Some(*text), 0),
+            Span::Control(id) => (None, *id),
+        });
+        self.encode_segments(segments, &mut ids)?;
         Ok(ids)
     }
 
@@ -241,17 +397,16 @@ impl Tokenizer {
     /// else; exactly one BOS in front where the model wants one, even if the template wrote it too.
     pub fn encode_rendered(&self, rendered: &Rendered) -> Result<Vec<TokenId>, TextError> {
         let mut ids = Vec::new();
-        for segment in rendered.segments() {
-            match segment {
-                Segment::Text(text) => self.encode_ordinary(text, PIECE_BYTES, &mut ids)?,
-                Segment::Control(id) => ids.push(*id),
-            }
-        }
+        let segments = rendered.segments().iter().map(|segment| match segment {
+            Segment::Text(text) => (Some(text.as_str()), 0),
+            Segment::Control(id) => (None, *id),
+        });
+        self.encode_segments(segments, &mut ids)?;
         Ok(self.with_bos(ids, self.adds_bos))
     }
 
     /// Ids to text at once. Control tokens and ids beyond the vocabulary have no text; bytes that are no
-    /// character become U+FFFD.
+    /// character become U+FFFD. Where texts begin with a space of their own, that one is not shown.
     pub fn decode(&self, ids: &[TokenId]) -> String {
         let bytes: Vec<u8> = ids
             .iter()
@@ -259,7 +414,11 @@ impl Tokenizer {
             .flatten()
             .copied()
             .collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        let shown = match bytes.strip_prefix(b" ") {
+            Some(rest) if self.adds_space => rest,
+            _ => &bytes,
+        };
+        String::from_utf8_lossy(shown).into_owned()
     }
 
     /// What one token stands for, in bytes: its text, or the spelling of a control token, which has none. Empty for
@@ -272,6 +431,9 @@ impl Tokenizer {
     }
 
     /// A new detokenizer for one answer.
+    ///
+    /// An answer goes on where its prompt ends, so a space that begins it is shown, which [`Tokenizer::decode`] would take for the one
+    /// every text begins with: joined to the prompt, the answer reads as the model meant it.
     pub fn detokenizer(&self) -> Detokenizer {
         Detokenizer::new(Arc::clone(&self.bytes))
     }
@@ -284,69 +446,92 @@ impl Tokenizer {
         std::iter::once(bos).chain(rest).collect()
     }
 
-    /// Appends the ids of text in which nothing is special, in pieces of `piece_bytes` or a little more.
+    /// Appends the ids of texts and, where the text is `None`, control tokens.
+    fn encode_segments<'a>(
+        &self,
+        segments: impl Iterator<Item = (Option<&'a str>, TokenId)>,
+        ids: &mut Vec<TokenId>,
+    ) -> Result<(), TextError> {
+        let trims = |id| self.trims.iter().find(|(control, ..)| *control == id);
+        let mut segments = segments.peekable();
+        let mut first = true;
+        let mut trim_start = false;
+        while let Some((text, id)) = segments.next() {
+            match text {
+                None => {
+                    ids.push(id);
+                    trim_start = trims(id).is_some_and(|(_, _, after)| *after);
+                }
+                Some(mut text) => {
+                    if trim_start {
+                        text = text.trim_start();
+                    }
+                    if let Some((None, next)) = segments.peek()
+                        && trims(*next).is_some_and(|(_, before, _)| *before)
+                    {
+                        text = text.trim_end();
+                    }
+                    self.encode_ordinary(text, first, ids)?;
+                    trim_start = false;
+                }
+            }
+            first = false;
+        }
+        Ok(())
+    }
+
+    /// Appends the ids of text in which nothing is special; `first`: nothing stands before it.
     fn encode_ordinary(
         &self,
         text: &str,
-        piece_bytes: usize,
+        mut first: bool,
         ids: &mut Vec<TokenId>,
     ) -> Result<(), TextError> {
-        let mut rest = text;
-        while !rest.is_empty() {
-            let cut = if self.cuts_at_spaces {
-                cut_before_space(rest, piece_bytes)
-            } else {
-                rest.len()
-            };
-            let (piece, after) = rest.split_at(cut);
-            let encoding = self.words.encode_fast(piece, false).map_err(library)?;
-            ids.extend_from_slice(encoding.get_ids());
-            rest = after;
+        let text = match &self.encoder {
+            Encoder::Steps(_) => Cow::Borrowed(text),
+            Encoder::SentencePiece(_) => with_spaces(text),
+        };
+        for span in self.user_defined.spans(&text) {
+            match (span, &self.encoder) {
+                (Span::Control(id), _) => ids.push(id),
+                (Span::Ordinary(text), Encoder::Steps(steps)) => steps.encode(text, first, ids)?,
+                (Span::Ordinary(text), Encoder::SentencePiece(pieces)) => pieces.encode(text, ids),
+            }
+            first = false;
         }
         Ok(())
     }
 }
 
-/// The first place at or after `from` where a space follows something that is not white space; the end if there is none.
-///
-/// All pre-tokenizers begin a new word there and none looks behind it, and the white space before it
-/// has its word already; so both sides cut alone as they would together. No composition
-/// crosses it either: the space is a starter that composes with nothing before it.
-fn cut_before_space(text: &str, from: usize) -> usize {
-    text.bytes()
-        .enumerate()
-        .skip(from.max(1))
-        .filter(|(_, byte)| *byte == b' ')
-        .map(|(at, _)| at)
-        .find(|at| {
-            text[..*at]
-                .chars()
-                .next_back()
-                .is_some_and(|before| !before.is_whitespace())
-        })
-        .unwrap_or(text.len())
+/// The tokens that text can become, by spelling; of equal spellings the first, so the lowest, id.
+pub(crate) fn ordinary(entries: &[Entry<'_>]) -> Vocab {
+    let mut ordinary = Vocab::with_capacity(entries.len());
+    for entry in entries.iter().filter(|entry| !entry.control) {
+        ordinary.entry(entry.token.to_owned()).or_insert(entry.id);
+    }
+    ordinary
 }
 
-/// The merges as pairs, each known to be of tokens and into a token: the library does not survive others.
+/// The two tokens of a merge that is written with one space between them.
+pub(crate) fn split_merge(line: &str) -> Option<(&str, &str)> {
+    line.split_once(' ')
+        .filter(|(left, right)| !left.is_empty() && !right.is_empty() && !right.contains(' '))
+}
+
+/// The merges, each known to be of tokens and into a token: the library does not survive others.
 ///
 /// A merge of or into a control token is left out: it could make one from text.
-fn merges(
-    lines: &[String],
+pub(crate) fn merges<'a>(
+    pairs: impl ExactSizeIterator<Item = Result<(&'a str, &'a str), TextError>>,
     ordinary: &Vocab,
     control: &ControlTokens,
 ) -> Result<Merges, TextError> {
     let spelled: std::collections::HashSet<&str> = control.spellings().collect();
-    let mut merges = Merges::with_capacity(lines.len());
+    let mut merges = Merges::with_capacity(pairs.len());
     let mut merged = String::new();
-    for (index, line) in lines.iter().enumerate() {
+    for (index, pair) in pairs.enumerate() {
+        let (left, right) = pair?;
         let index = index as u64;
-        let (left, right) = line
-            .split_once(' ')
-            .filter(|(left, right)| !left.is_empty() && !right.is_empty() && !right.contains(' '))
-            .ok_or_else(|| TextError::MalformedMerge {
-                index,
-                merge: shortened(line),
-            })?;
         merged.clear();
         merged.push_str(left);
         merged.push_str(right);
@@ -368,10 +553,4 @@ fn merges(
         }
     }
     Ok(merges)
-}
-
-fn library(error: tokenizers::Error) -> TextError {
-    TextError::Tokenizer {
-        message: error.to_string(),
-    }
 }

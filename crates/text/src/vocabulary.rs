@@ -4,16 +4,20 @@ use crate::TextError;
 use crate::error::shortened;
 
 /// A vocabulary as a model file states it. The fields are GGUF's `tokenizer.*` metadata.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct VocabularySpec {
-    /// `tokenizer.ggml.model`: the kind. `gpt2` (byte-level BPE) is read; others are refused by name.
+    /// `tokenizer.ggml.model`: the kind. `gpt2` (byte-level BPE) and `llama` (SentencePiece BPE) are read; others are
+    /// refused by name.
     pub model: String,
-    /// `tokenizer.ggml.pre`: which pre-tokenizer; see [`PRE_TOKENIZERS`](crate::PRE_TOKENIZERS).
+    /// `tokenizer.ggml.pre`: which pre-tokenizer; see [`PRE_TOKENIZERS`](crate::PRE_TOKENIZERS). Kind `llama` has none.
     pub pre: Option<String>,
     /// `tokenizer.ggml.tokens`: the spelling of each id. Spellings may repeat; the lowest id wins.
     pub tokens: Vec<String>,
     /// `tokenizer.ggml.token_type`, one for each token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
     pub token_types: Vec<i32>,
+    /// `tokenizer.ggml.scores`, one for each token of kind `llama`: of two pieces that can be made, the one with the higher
+    /// score is made first. Kind `gpt2` does not look at them.
+    pub scores: Vec<f32>,
     /// `tokenizer.ggml.merges`: two spellings with a space between, in the order of rank.
     pub merges: Vec<String>,
     /// `tokenizer.ggml.bos_token_id`: begins a sequence.
@@ -32,28 +36,34 @@ pub struct VocabularySpec {
     pub add_bos: Option<bool>,
     /// `tokenizer.ggml.add_eos_token`; reported by [`Tokenizer::adds_eos`](crate::Tokenizer::adds_eos).
     pub add_eos: Option<bool>,
-    /// `tokenizer.ggml.add_space_prefix`; `true` is refused.
+    /// `tokenizer.ggml.add_space_prefix`: whether a text begins with a space of its own. For kind `llama`, absent means
+    /// yes; for kind `gpt2`, `true` is refused.
     pub add_space_prefix: Option<bool>,
     /// The rows of the embedding, where they are known. There may be more rows than tokens, not fewer.
     pub embedding_rows: Option<u32>,
     /// `tokenizer.chat_template`: Jinja source.
     pub chat_template: Option<String>,
+    /// `tokenizer.chat_template.tool_use`: the same for chats with tools, where a model has two.
+    pub tool_use_template: Option<String>,
 }
 
 /// GGUF's token types, as far as they matter here.
+pub(crate) const NORMAL: i32 = 1;
 pub(crate) const UNKNOWN: i32 = 2;
 pub(crate) const CONTROL: i32 = 3;
 pub(crate) const USER_DEFINED: i32 = 4;
+pub(crate) const UNUSED: i32 = 5;
+pub(crate) const BYTE: i32 = 6;
 
 impl VocabularySpec {
     /// Everything that can be checked field by field; the merges are checked when they are looked up.
     pub(crate) fn validate(&self) -> Result<(), TextError> {
-        if self.model != "gpt2" {
+        if !matches!(self.model.as_str(), "gpt2" | "llama") {
             return Err(TextError::UnsupportedModel {
                 model: shortened(&self.model),
             });
         }
-        if self.add_space_prefix == Some(true) {
+        if self.model == "gpt2" && self.add_space_prefix == Some(true) {
             return Err(TextError::UnsupportedOption {
                 field: "tokenizer.ggml.add_space_prefix",
                 value: true,
@@ -67,6 +77,13 @@ impl VocabularySpec {
             return Err(TextError::ArrayLength {
                 field: "tokenizer.ggml.token_type",
                 found: self.token_types.len() as u64,
+                expected: tokens,
+            });
+        }
+        if self.model == "llama" && self.scores.len() as u64 != tokens {
+            return Err(TextError::ArrayLength {
+                field: "tokenizer.ggml.scores",
+                found: self.scores.len() as u64,
                 expected: tokens,
             });
         }

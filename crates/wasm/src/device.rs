@@ -1,7 +1,7 @@
 //! An open device, and loading onto it.
 
 use foretoken_engine::{
-    DeviceCounts, EngineOptions, Error, LoadPhase, SpeculativeConfig, parse_body,
+    DeviceCounts, EngineOptions, Error, LoadPhase, Quantization, SpeculativeConfig, parse_body,
     parse_metrics_level,
 };
 use foretoken_gpu::{GpuOps, GpuOptions, Tier};
@@ -67,7 +67,7 @@ impl Device {
         })
     }
 
-    /// Loads a GGUF file. `progress` is called with a phase (`upload`, `compile`, `tune`), how much of it is done, and how much there
+    /// Loads a GGUF file or a folder. `progress` is called with a phase (`upload`, `compile`, `tune`), how much of it is done, and how much there
     /// is (0: not counted). The device is used up, whatever comes of it.
     pub async fn load(
         self,
@@ -129,7 +129,7 @@ impl Device {
     }
 }
 
-/// Reads `{ modelName, contextLength?, speculativeConfig?, perRequestSpecDecodeMetrics?, enablePerRequestMetrics?,
+/// Reads `{ modelName, contextLength?, quantize?, speculativeConfig?, perRequestSpecDecodeMetrics?, enablePerRequestMetrics?,
 /// enableForceIncludeUsage? }`. `null` means absent; an unknown key is refused.
 fn options(json: &str) -> Result<EngineOptions, Error> {
     let Value::Object(fields) = parse_body(json.as_bytes())? else {
@@ -157,6 +157,11 @@ fn options(json: &str) -> Result<EngineOptions, Error> {
                 let number = number.filter(|number| *number > 0);
                 let needed = "must be a whole number from 1 on";
                 options.context_length = Some(number.ok_or_else(|| refused(name, needed))?);
+            }
+            "quantize" => {
+                let choice = value.as_str().and_then(Quantization::parse);
+                let needed = "must be \"q8_0\" or \"q4_0\"";
+                options.quantize = Some(choice.ok_or_else(|| refused(name, needed))?);
             }
             "speculativeConfig" => {
                 options.speculative_config = Some(SpeculativeConfig::parse(value)?);
@@ -189,11 +194,12 @@ mod tests {
     #[test]
     fn options_are_read_and_null_is_absent() {
         let read = options(
-            r#"{"modelName": "m", "contextLength": 99, "speculativeConfig": null, "enablePerRequestMetrics": true}"#,
+            r#"{"modelName": "m", "contextLength": 99, "quantize": "q4_0", "speculativeConfig": null, "enablePerRequestMetrics": true}"#,
         );
         let read = read.unwrap();
         assert_eq!(read.model_name, "m");
         assert_eq!(read.context_length, Some(99));
+        assert_eq!(read.quantize, Some(Quantization::Q4_0));
         assert_eq!(read.speculative_config, None);
         assert!(read.enable_per_request_metrics && read.check_row_invariance);
     }
@@ -204,6 +210,8 @@ mod tests {
             (r#"{"tokens": 1}"#, "tokens"),
             (r#"{"contextLength": 0}"#, "contextLength"),
             (r#"{"contextLength": 4.5}"#, "contextLength"),
+            (r#"{"quantize": "q2_k"}"#, "quantize"),
+            (r#"{"quantize": true}"#, "quantize"),
             (
                 r#"{"perRequestSpecDecodeMetrics": "all"}"#,
                 "perRequestSpecDecodeMetrics",

@@ -10,18 +10,20 @@ const LONGEST_READ: usize = 16 << 20;
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPESCRIPT: &str = "
-/** A file that can be read at any offset, or the parts of a split one as if they were one. A read gives exactly the bytes asked for, or throws. */
+/** A file that can be read at any offset, or the parts of a split one, or a folder's files, as if they were one. A read gives exactly the bytes asked for, or throws. */
 export interface ByteRanges {
   readonly name: string;
   /** Bytes of each part, in order; of the whole, where it is not split. */
   readonly sizes: number[];
+  /** The name of each part, where they are a folder's files. */
+  readonly names: string[];
   read(offset: number, length: number): Uint8Array | Promise<Uint8Array>;
 }
 ";
 
 #[wasm_bindgen]
 extern "C" {
-    /// `{ name: string, sizes: number[], read(offset, length): Uint8Array | Promise<Uint8Array> }`.
+    /// `{ name: string, sizes: number[], names: string[], read(offset, length): Uint8Array | Promise<Uint8Array> }`.
     #[wasm_bindgen(typescript_type = "ByteRanges")]
     #[derive(Debug)]
     pub type ByteRanges;
@@ -31,6 +33,9 @@ extern "C" {
 
     #[wasm_bindgen(method, getter)]
     fn sizes(this: &ByteRanges) -> Vec<f64>;
+
+    #[wasm_bindgen(method, getter)]
+    fn names(this: &ByteRanges) -> Vec<String>;
 
     #[wasm_bindgen(method, catch)]
     fn read(this: &ByteRanges, offset: f64, length: u32) -> Result<JsValue, JsValue>;
@@ -87,6 +92,10 @@ impl ByteSource for JsSource {
 
     fn parts(&self) -> Vec<u64> {
         self.parts.clone()
+    }
+
+    fn file_names(&self) -> Vec<String> {
+        self.ranges.names()
     }
 
     async fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), WeightsError> {

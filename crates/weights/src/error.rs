@@ -119,6 +119,18 @@ pub enum WeightsError {
         /// What it should be instead, and why.
         because: String,
     },
+    /// A configuration asks for something that this build does not do.
+    #[error("{file}: `{key}` is {value}, which this build does not support ({supported})")]
+    UnsupportedConfig {
+        /// The file.
+        file: String,
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What is supported, or what to do.
+        supported: String,
+    },
     /// A metadata key that is needed is not there.
     #[error(
         "metadata key `{key}` is missing ({expected} expected); this file cannot be loaded as this kind of model"

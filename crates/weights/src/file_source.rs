@@ -1,4 +1,6 @@
-//! [`FileSource`]: a file on disk, or the files of a split model.
+//! [`FileSource`]: a file on disk, or the files of a split model or of a folder.
+
+mod folder;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -8,12 +10,14 @@ use std::sync::Mutex;
 use crate::split::{PartName, part_name};
 use crate::{ByteSource, WeightsError, limits};
 
-/// A file on disk; or the parts of a split model, one after another.
+/// A file on disk; or the parts of a split model, one after another; or the files of a folder.
 #[derive(Debug)]
 pub struct FileSource {
     path: String,
     len: u64,
     parts: Vec<PartFile>,
+    /// Of a folder, the name of each part.
+    names: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -28,10 +32,13 @@ struct PartFile {
 
 impl FileSource {
     /// Opens `path` for reading; where it is named as the first part of a split model
-    /// (`…-00001-of-0000N.gguf`), the other parts too, which are beside it. A missing file, a directory, an empty
-    /// file, one that may not be read and a later part alone are errors that name the path and say what to do.
+    /// (`…-00001-of-0000N.gguf`), the other parts too, which are beside it; where it is a folder with a `config.json`, the
+    /// files in it that a model has. A missing file, another directory, an empty file, one that may not be read and a later part alone are errors that name the path and say what to do.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, WeightsError> {
         let path = path.as_ref();
+        if path.is_dir() {
+            return Self::open_folder(path);
+        }
         let mut parts = vec![PartFile::open(path, 0)?];
         let name = path.file_name().and_then(|name| name.to_str());
         if let Some(split) = name.and_then(part_name) {
@@ -69,6 +76,7 @@ impl FileSource {
             path: path.display().to_string(),
             len: parts.iter().map(|part| part.len).sum(),
             parts,
+            names: Vec::new(),
         })
     }
 }
@@ -92,7 +100,7 @@ impl PartFile {
         // Before opening: opening a named pipe would wait for its writer.
         let about = std::fs::metadata(path).map_err(failed)?;
         let problem = if about.is_dir() {
-            Some("is a directory; give the path of the .gguf file in it")
+            Some("is a directory, not a file")
         } else if !about.is_file() {
             Some("is not a regular file; give the path of a .gguf file")
         } else if about.len() == 0 {
@@ -127,6 +135,10 @@ impl ByteSource for FileSource {
 
     fn parts(&self) -> Vec<u64> {
         self.parts.iter().map(|part| part.len).collect()
+    }
+
+    fn file_names(&self) -> Vec<String> {
+        self.names.clone()
     }
 
     /// Of one part: a read that begins in one and ends in the next fails, and no tensor lies so.

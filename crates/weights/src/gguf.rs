@@ -7,13 +7,15 @@ mod metadata;
 mod tensors;
 
 pub use ggml_type::StoredType;
+pub(crate) use metadata::NewValue;
 pub use metadata::{Entry, Metadata, NumberArray, StringArray, Value, ValueType};
 pub use tensors::TensorInfo;
+pub(crate) use tensors::sorted_names;
 
 use crate::error::{QUOTED_CHARS, quoted};
 use crate::quant::{FORMATS, format_by_ggml_type};
 use crate::split::{self, Part};
-use crate::{ByteSource, WeightsError};
+use crate::{ByteSource, Folder, TensorConvention, WeightsError, safetensors};
 use header::HeaderReader;
 
 /// The key that says how tensors are aligned.
@@ -23,10 +25,10 @@ const DEFAULT_ALIGNMENT: u32 = 32;
 
 /// What a GGUF file holds: its metadata, and where its tensors lie. The weights stay in the file. The parts of a split
 /// model are one file here: the metadata is the first part's, and offsets are those of the source that has the parts
-/// one after another.
+/// one after another. A safetensors folder is one too: its `config.json` becomes metadata, and its tensors have GGUF's names.
 #[derive(Debug, Clone)]
 pub struct Gguf {
-    /// The format's version, 2 or 3.
+    /// The format's version, 2 or 3; 0 of a safetensors folder.
     pub version: u32,
     /// Keys and values.
     pub metadata: Metadata,
@@ -36,17 +38,24 @@ pub struct Gguf {
     pub data_offset: u64,
     /// Every tensor begins at a multiple of this from `data_offset`.
     pub alignment: u32,
+    /// Who laid the tensors out.
+    pub convention: TensorConvention,
     /// Indexes into `tensors`, sorted by name.
-    by_name: Vec<u32>,
+    pub(crate) by_name: Vec<u32>,
 }
 
 impl Gguf {
-    /// Reads the header of `source`; of each of its [`ByteSource::parts`], where it is a split model.
+    /// Reads the header of `source`; of each of its [`ByteSource::parts`], where it is a split model; the configuration and the
+    /// headers of a [`Folder`], where it is one.
     ///
-    /// Fails on anything that is no valid GGUF file within [`limits`], and on parts that do not say that they are
+    /// Fails on anything that is no valid GGUF file within [`limits`] (of a folder also on whatever of its configuration this build
+    /// does not know to do), and on parts that do not say that they are
     /// these parts of this model (`split.count`, `split.no`, `split.tensors.count`). A tensor of a type this build does not
     /// read is no failure yet, so that such a file can be inspected: see [`Gguf::required_tensor`].
     pub async fn read<S: ByteSource + ?Sized>(source: &S) -> Result<Self, WeightsError> {
+        if let Some(folder) = Folder::of(source)? {
+            return safetensors::read(&folder).await;
+        }
         let parts = split::parts(source)?;
         let Some((first, others)) = parts.split_first() else {
             return Err(WeightsError::NotReadable {
@@ -116,6 +125,7 @@ impl Gguf {
             tensors,
             data_offset,
             alignment,
+            convention: TensorConvention::Gguf,
             by_name,
         })
     }

@@ -51,16 +51,26 @@ fn assert_blocks(format: Format, bytes: &[u8], out: &[f32]) {
     );
 }
 
+/// The blocks of values that a format is to encode, each with whether all of it is finite. Panics unless they are whole.
+fn blocks_to_encode(format: Format, values: &[f32]) -> impl Iterator<Item = (&[f32], bool)> {
+    let (name, len) = (format.name(), format.block_len());
+    assert!(
+        values.len().is_multiple_of(len),
+        "{name}: {} values are no whole blocks",
+        values.len()
+    );
+    let blocks = values.chunks_exact(len);
+    blocks.map(|block| (block, block.iter().all(|value| value.is_finite())))
+}
+
 #[cfg(test)]
 mod lossless {
-    use foretoken_core::{Format, WEIGHTS_PER_BLOCK};
+    use foretoken_core::Format;
 
-    /// Repacks 2,000 groups of 32 weights of seeded random bytes and checks that `unpack`, which reads device
+    /// Repacks 2,000 units of seeded random bytes and checks that `unpack`, which reads device
     /// words as a kernel does, gives the weights of `dequantize` bit for bit.
     pub fn assert_repack_is_lossless(format: Format, unpack: impl Fn(&[u32], &[u32]) -> Vec<f32>) {
-        let weights = format.block_len().max(WEIGHTS_PER_BLOCK);
-        let groups = weights / WEIGHTS_PER_BLOCK;
-        let (quant_words, scale_words) = (4 * format.quant_vec4s(), format.scale_words());
+        let weights = format.unit_len();
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..2_000 {
             let bytes: Vec<u8> = (0..weights / format.block_len() * format.block_bytes())
@@ -73,24 +83,18 @@ mod lossless {
                 .collect();
             let mut expected = vec![0.0; weights];
             format.dequantize(&bytes, &mut expected);
-            let mut quants = vec![0; groups * quant_words];
-            let mut scales = vec![0; groups * scale_words];
+            let mut quants = vec![0; 4 * format.quant_vec4s()];
+            let mut scales = vec![0; format.scale_words()];
             format.repack(&bytes, &mut quants, &mut scales);
-            for group in 0..groups {
-                let found = unpack(
-                    &quants[group * quant_words..][..quant_words],
-                    &scales[group * scale_words..][..scale_words],
+            let found = unpack(&quants, &scales);
+            assert_eq!(found.len(), weights);
+            for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                let both_nan = found.is_nan() && expected.is_nan();
+                assert!(
+                    both_nan || found.to_bits() == expected.to_bits(),
+                    "{}: [{at}] {found} for {expected}",
+                    format.name()
                 );
-                let expected = &expected[group * WEIGHTS_PER_BLOCK..][..WEIGHTS_PER_BLOCK];
-                assert_eq!(found.len(), WEIGHTS_PER_BLOCK);
-                for (found, expected) in found.iter().zip(expected) {
-                    let both_nan = found.is_nan() && expected.is_nan();
-                    assert!(
-                        both_nan || found.to_bits() == expected.to_bits(),
-                        "{}: {found} for {expected}",
-                        format.name()
-                    );
-                }
             }
         }
     }
@@ -128,16 +132,35 @@ mod tests {
     }
 
     #[test]
+    fn weights_take_little_more_on_the_device_than_in_the_file() {
+        for format in FORMATS {
+            let name = format.name();
+            assert!(
+                format.unit_len().is_multiple_of(WEIGHTS_PER_BLOCK),
+                "{name}"
+            );
+            let stored = format.unit_len() / format.block_len() * format.block_bytes();
+            let (quants, scales) = (16 * format.quant_vec4s(), 4 * format.scale_words());
+            // A slab is as large as a binding holds quants.
+            assert!(scales <= quants, "{name}: more scales than quants");
+            let held = quants + scales;
+            assert!(
+                held * 20 <= stored * 23,
+                "{name}: {held} bytes for {stored}"
+            );
+        }
+    }
+
+    #[test]
     fn repack_writes_every_word_whatever_was_there() {
         for format in FORMATS {
-            let weights = format.block_len().max(WEIGHTS_PER_BLOCK);
-            let groups = weights / WEIGHTS_PER_BLOCK;
+            let weights = format.unit_len();
             let bytes: Vec<u8> = (0..weights / format.block_len() * format.block_bytes())
                 .map(|i| (i * 37 + 11) as u8)
                 .collect();
             let run = |fill: u32| {
-                let mut quants = vec![fill; groups * 4 * format.quant_vec4s()];
-                let mut scales = vec![fill; groups * format.scale_words()];
+                let mut quants = vec![fill; 4 * format.quant_vec4s()];
+                let mut scales = vec![fill; format.scale_words()];
                 format.repack(&bytes, &mut quants, &mut scales);
                 (quants, scales)
             };

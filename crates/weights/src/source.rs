@@ -23,6 +23,12 @@ pub trait ByteSource {
         vec![self.len()]
     }
 
+    /// The name of each part where the source is a folder of files (`config.json`, `model.safetensors` …), as many as
+    /// [`ByteSource::parts`]: plain names, no paths. None where it is a GGUF file or a split one.
+    fn file_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Fills `into` with the bytes from `offset` on, or fails: there are no short reads.
     async fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), WeightsError>;
 }
@@ -36,6 +42,9 @@ impl<S: ByteSource + ?Sized> ByteSource for &S {
     }
     fn parts(&self) -> Vec<u64> {
         (**self).parts()
+    }
+    fn file_names(&self) -> Vec<String> {
+        (**self).file_names()
     }
     async fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), WeightsError> {
         (**self).read(offset, into).await

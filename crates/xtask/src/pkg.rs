@@ -11,6 +11,9 @@ use crate::wasm::Toolchain;
 use crate::workspace::Workspace;
 use crate::{browser, demo, model, serve, web};
 
+/// What `published.js` loads; in the folder of the default model.
+const LARGER: [&str; 2] = ["qwen2.5-coder-0.5b", "gemma3-270m"];
+
 /// Builds the package and the page and runs the scripts of `pkg/test`, with `all` the long cases too.
 pub fn run(workspace: &Workspace, toolchain: &Toolchain, all: bool) -> Result<Counts> {
     web::build(workspace, toolchain)?;
@@ -20,6 +23,9 @@ pub fn run(workspace: &Workspace, toolchain: &Toolchain, all: bool) -> Result<Co
     let mut package = script(workspace, "test/run.mjs", &chromium);
     package.arg(model.parent().context("a model without a folder")?);
     if all {
+        for alias in LARGER {
+            model::fetch(alias)?;
+        }
         // Where a large model is made for one of them.
         let forged = workspace.target.join("forged");
         package.arg(format!("--all={}", forged.display()));

@@ -1,4 +1,4 @@
-//! Every composed shader through Tint, the shader compiler of Chrome: naga and Tint do not accept the same WGSL.
+//! Composed shaders through Tint, the shader compiler of Chrome: naga and Tint do not accept the same WGSL.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use crate::{npm, process};
 /// Chromium's description of the software driver that it brings.
 const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
 
-/// Dumps the shaders of every tier and compiles them: on a device that has every feature and draws nothing, so that
+/// Dumps the shaders of every tier, with `all` of every format in every variant, and compiles them: on a device that has every feature and draws nothing, so that
 /// no shader escapes Tint, and where Chromium is installed on its software driver too, which builds the pipelines.
-pub fn run(workspace: &Workspace) -> Result<Counts> {
+pub fn run(workspace: &Workspace, all: bool) -> Result<Counts> {
     let folder = workspace.root.join("tests").join("tint");
     npm::install(&folder)?;
     let shaders = workspace.target.join("tint-shaders");
@@ -30,6 +30,9 @@ pub fn run(workspace: &Workspace) -> Result<Counts> {
         "--",
     ])
     .arg(&shaders);
+    if all {
+        dump.arg("--all");
+    }
     process::run(&mut dump)?;
     let mut counts = compile(&folder, &shaders, "null", None)?;
     let driver = Path::new(SWIFTSHADER);

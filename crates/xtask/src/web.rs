@@ -73,7 +73,7 @@ fn build_wasm(workspace: &Workspace, toolchain: &Toolchain, to: &Path) -> Result
     let mut optimise = node(&folder(workspace), "binaryen", "wasm-opt");
     // The features that Rust's compiler takes for granted on this target.
     optimise.args([
-        "-Os",
+        "-Oz",
         "--enable-bulk-memory",
         "--enable-multivalue",
         "--enable-mutable-globals",

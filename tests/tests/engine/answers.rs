@@ -84,17 +84,19 @@ fn a_chat_reads_its_prompt_through_the_template() {
             .contains("cpu")
     );
     assert_ne!(response["id"], chat(&engine, &body).unwrap()["id"]);
-    // Parts are joined.
+    // Parts are lines, as in vLLM.
     let parts = json!({
         "messages": [{"role": "user", "content": [
-            {"type": "text", "text": "What "}, {"type": "text", "text": "is 7?"},
+            {"type": "text", "text": "What"}, {"type": "text", "text": "is 7?"},
         ]}],
         "temperature": 0, "max_tokens": 6, "return_token_ids": true,
     });
-    assert_eq!(
-        chat(&engine, &parts).unwrap()["choices"],
-        response["choices"]
-    );
+    let mut lines = parts.clone();
+    lines["messages"][0]["content"] = json!("What\nis 7?");
+    let (parts, lines) = (chat(&engine, &parts), chat(&engine, &lines));
+    let (parts, lines) = (parts.unwrap(), lines.unwrap());
+    assert_eq!(parts["prompt_token_ids"], lines["prompt_token_ids"]);
+    assert_eq!(parts["choices"], lines["choices"]);
 }
 
 #[test]

@@ -24,11 +24,12 @@
 //! | llama.cpp#24496 | work goes on after the client left | `queue::a_dropped_request_stops_at_once` |
 //! | candle#2937 | the second prompt on an instance | `prefix::any_order_of_prompts_equals_a_fresh_engine` |
 //! | vercel/ai#7417 | chunks that a strict schema rejects | `schema::check_chunks`, on every stream |
-//! | vercel/ai#14277 | tool calls that are not what they seem | `requests::…`: `tools` is refused by name |
+//! | vercel/ai#14277 | tool calls that are not what they seem | `parts::what_is_no_call_stays_text` |
 
 mod answers;
 mod loading;
 mod metrics;
+mod parts;
 mod prefix;
 mod queue;
 mod requests;

@@ -278,16 +278,91 @@ fn speculative_config_is_refused_by_the_key() {
     }
 }
 
+fn tool() -> Value {
+    json!({"type": "function", "function": {"name": "f"}})
+}
+
+fn called(function: Value) -> Value {
+    json!([{"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": function}]}])
+}
+
+fn nested(depth: usize) -> Value {
+    (0..depth).fold(json!({}), |value, _| json!({"properties": value}))
+}
+
 #[test]
 fn requests_are_refused_by_the_name_of_the_field() {
     let engine = engine();
     let user = json!([{"role": "user", "content": "x"}]);
     let cases: Vec<(&str, Value, &str)> = vec![
-        ("tools", json!([]), "tools"),
+        ("tools", json!({}), "tools"),
+        ("tools", json!(vec![tool(); 129]), "tools"),
+        ("tools", json!([7]), "tools[0]"),
+        ("tools", json!([{"type": "function"}]), "tools[0].function"),
+        (
+            "tools",
+            json!([tool(), {"type": "custom", "function": {"name": "f"}}]),
+            "tools[1].type",
+        ),
+        (
+            "tools",
+            json!([{"type": "function", "function": {"name": "a b"}}]),
+            "tools[0].function.name",
+        ),
+        (
+            "tools",
+            json!([{"type": "function", "function": {"name": "x".repeat(65)}}]),
+            "tools[0].function.name",
+        ),
+        (
+            "tools",
+            json!([{"type": "function", "function": {"name": "f", "parameters": "x"}}]),
+            "tools[0].function.parameters",
+        ),
+        (
+            "tools",
+            json!([{"type": "function", "function": {"name": "f", "strict": true}}]),
+            "tools[0].function.strict",
+        ),
+        (
+            "tools",
+            json!([{"type": "function", "function": {"name": "f", "colour": 1}}]),
+            "tools[0].function.colour",
+        ),
+        (
+            "tools",
+            json!([{"type": "function", "function": {"name": "f", "parameters": nested(63)}}]),
+            "tools",
+        ),
+        ("parallel_tool_calls", json!(false), "parallel_tool_calls"),
+        ("documents", json!(["x"]), "documents[0]"),
+        ("chat_template", json!("x"), "chat_template"),
+        ("chat_template_kwargs", json!("x"), "chat_template_kwargs"),
+        (
+            "chat_template_kwargs",
+            json!({"messages": []}),
+            "chat_template_kwargs",
+        ),
+        (
+            "chat_template_kwargs",
+            json!({"a b": 1}),
+            "chat_template_kwargs",
+        ),
+        ("add_generation_prompt", json!(1), "add_generation_prompt"),
+        (
+            "continue_final_message",
+            json!("yes"),
+            "continue_final_message",
+        ),
         ("frequency", json!(1), "frequency"),
-        ("tools", Value::Null, "tools"),
         ("functions", json!([]), "functions"),
         ("tool_choice", json!("auto"), "tool_choice"),
+        ("tool_choice", json!("required"), "tool_choice"),
+        (
+            "tool_choice",
+            json!({"type": "function", "function": {"name": "f"}}),
+            "tool_choice",
+        ),
         (
             "response_format",
             json!({"type": "json_object"}),
@@ -367,6 +442,36 @@ fn requests_are_refused_by_the_name_of_the_field() {
         ),
         (
             "messages",
+            called(json!({"name": "f", "arguments": "{\"a\": "})),
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        (
+            "messages",
+            called(json!({"name": "f", "arguments": "[1]"})),
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        (
+            "messages",
+            called(json!({"arguments": {}})),
+            "messages[0].tool_calls[0].function.name",
+        ),
+        (
+            "messages",
+            json!([{"role": "assistant", "content": null, "tool_calls": []}]),
+            "messages[0].content",
+        ),
+        (
+            "messages",
+            json!([{"role": "assistant", "content": "x", "refusal": "no"}]),
+            "messages[0].refusal",
+        ),
+        (
+            "messages",
+            json!([{"role": "tool", "content": "x", "tool_call_id": 1}]),
+            "messages[0].tool_call_id",
+        ),
+        (
+            "messages",
             json!([{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]),
             "messages[0].content[0].type",
         ),
@@ -392,6 +497,10 @@ fn requests_are_refused_by_the_name_of_the_field() {
         );
         assert!(message.contains(param), "{message}");
     }
+    let both = json!({
+        "messages": user, "continue_final_message": true, "add_generation_prompt": true,
+    });
+    assert_eq!(refused(chat(&engine, &both)).1, "continue_final_message");
     let missing = refused(chat(&engine, &json!({"temperature": 0})));
     assert_eq!(missing.1, "messages");
     let body = refused(chat(&engine, &json!([1])));
@@ -404,10 +513,17 @@ fn requests_are_refused_by_the_name_of_the_field() {
         "metadata": {"a": "b"}, "stop": ["x".repeat(256)], "stop_token_ids": vec![511; 64],
         "logprobs": false, "store": false, "stream": false, "max_completion_tokens": 2,
         "response_format": {"type": "text"}, "tool_choice": "none", "logit_bias": {}, "min_p": null,
-        "speculative_config": null,
+        "speculative_config": null, "tools": vec![tool(); 128], "parallel_tool_calls": true, "documents": null,
+        "chat_template_kwargs": {"enable_thinking": false}, "add_generation_prompt": true,
+        "continue_final_message": false,
     });
     chat(&engine, &body).unwrap();
     body["seed"] = json!(i64::MIN);
     body["stop"] = Value::Null;
+    body["tools"] = json!([{"type": "function", "function": {"name": "f".repeat(64), "parameters": nested(62)}}]);
+    body["tool_choice"] = json!("auto");
+    chat(&engine, &body).unwrap();
+    body["tools"] = json!([]);
+    body["tool_choice"] = Value::Null;
     chat(&engine, &body).unwrap();
 }

@@ -27,14 +27,24 @@ pub fn check_response(object: &str, response: &Value) {
         );
         assert_eq!(choice["index"], i);
         if chat {
-            let message = members(&choice["message"], &["role", "content", "refusal"], &[]);
+            let message = members(
+                &choice["message"],
+                &["role", "content", "refusal"],
+                &["reasoning_content", "tool_calls"],
+            );
             assert_eq!(message["role"], "assistant");
+            check_parts(message, false);
+            assert_eq!(
+                choice["finish_reason"] == "tool_calls",
+                message.contains_key("tool_calls") && choice["finish_reason"] != "length"
+            );
             assert!(message["content"].is_string() && message["refusal"].is_null());
         } else {
             assert!(choice["text"].is_string());
         }
         let reason = choice["finish_reason"].as_str().unwrap();
-        assert!(["stop", "length", "abort"].contains(&reason), "{reason}");
+        let reasons = ["stop", "length", "tool_calls", "abort"];
+        assert!(reasons.contains(&reason), "{reason}");
         match choice.get("token_ids") {
             Some(ids) => completion_tokens += ids.as_array().unwrap().len() as u64,
             None => all_ids = false,
@@ -93,7 +103,12 @@ pub fn check_chunks(object: &str, chunks: &[Value]) {
         choices_seen = choices_seen.max(index as usize + 1);
         assert_eq!(index as usize + 1, choices_seen, "one after another");
         if chat {
-            let delta = members(&choice["delta"], &["content"], &["role"]);
+            let delta = members(
+                &choice["delta"],
+                &["content"],
+                &["role", "reasoning_content", "tool_calls"],
+            );
+            check_parts(delta, true);
             assert!(delta["content"].is_string());
             assert_eq!(
                 delta.get("role"),
@@ -112,6 +127,26 @@ pub fn check_chunks(object: &str, chunks: &[Value]) {
         check_tokens(chat, choice);
     }
     assert_eq!(finished.len(), choices_seen, "every choice ends");
+}
+
+/// Reasoning and calls are there or not, never empty.
+fn check_parts(message: &Map<String, Value>, chunk: bool) {
+    if let Some(reasoning) = message.get("reasoning_content") {
+        assert!(!reasoning.as_str().unwrap().is_empty());
+    }
+    let Some(calls) = message.get("tool_calls") else {
+        return;
+    };
+    let calls = calls.as_array().unwrap();
+    assert!(!calls.is_empty());
+    for call in calls {
+        let known = ["index", "id", "type", "function"];
+        let call = members(call, &known[usize::from(!chunk)..], &[]);
+        assert!(call["id"].as_str().unwrap().starts_with("call-") && call["type"] == "function");
+        let function = members(&call["function"], &["name", "arguments"], &[]);
+        let arguments = function["arguments"].as_str().unwrap();
+        assert!(serde_json::from_str::<Map<String, Value>>(arguments).is_ok());
+    }
 }
 
 /// What is said of tokens is said of each.
@@ -198,10 +233,14 @@ fn check_usage(usage: &Value) {
             "total_tokens",
             "prompt_tokens_details",
         ],
-        &[],
+        &["completion_tokens_details"],
     );
     let count = |name: &str| usage[name].as_u64().unwrap();
     let details = members(&usage["prompt_tokens_details"], &["cached_tokens"], &[]);
+    if let Some(details) = usage.get("completion_tokens_details") {
+        let details = members(details, &["reasoning_tokens"], &[]);
+        assert!(details["reasoning_tokens"].as_u64().unwrap() <= count("completion_tokens"));
+    }
     assert_eq!(
         count("total_tokens"),
         count("prompt_tokens") + count("completion_tokens")

@@ -2,14 +2,16 @@
 //! requests within a step.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
 use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
-    AttentionShape, Chosen, KvShape, MatrixLayout, MatrixPart, NgramLookup, Ops, OpsError, Phase,
-    Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome, TokenId,
+    AttentionShape, Chosen, GluActivation, KvShape, MatrixLayout, MatrixPart, NgramLookup, Ops,
+    OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits,
+    StepOutcome, TokenId,
 };
 use foretoken_reference::CpuOps;
 
@@ -26,6 +28,8 @@ pub struct WatchedOps {
     spoils: Option<TokenId>,
     spoilt: bool,
     rows: usize,
+    /// Tokens that are chosen whatever the logits say, as long as there are some.
+    pub script: Rc<RefCell<VecDeque<TokenId>>>,
 }
 
 impl WatchedOps {
@@ -37,6 +41,7 @@ impl WatchedOps {
             spoils: None,
             spoilt: false,
             rows: 0,
+            script: Rc::default(),
         }
     }
 
@@ -148,8 +153,8 @@ impl Ops for WatchedOps {
         self.passes.borrow_mut().push(pass);
         self.inner.begin(phase, rows, logit_rows)
     }
-    fn embed(&mut self, table: &Self::Matrix, out: &Self::Activation) {
-        self.inner.embed(table, out)
+    fn embed(&mut self, table: &Self::Matrix, scale: f32, out: &Self::Activation) {
+        self.inner.embed(table, scale, out)
     }
     fn rms_norm(
         &mut self,
@@ -159,6 +164,24 @@ impl Ops for WatchedOps {
         out: &Self::Activation,
     ) {
         self.inner.rms_norm(x, weight, eps, out)
+    }
+    fn rms_norm_add(
+        &mut self,
+        x: &Self::Activation,
+        weight: &Self::Vector,
+        eps: f32,
+        out: &Self::Activation,
+    ) {
+        self.inner.rms_norm_add(x, weight, eps, out)
+    }
+    fn qk_norm(
+        &mut self,
+        qkv: &Self::Activation,
+        weight: &Self::Vector,
+        eps: f32,
+        shape: &AttentionShape,
+    ) {
+        self.inner.qk_norm(qkv, weight, eps, shape)
     }
     fn matmul(
         &mut self,
@@ -172,8 +195,14 @@ impl Ops for WatchedOps {
     fn matmul_add(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation) {
         self.inner.matmul_add(x, w, out)
     }
-    fn matmul_swiglu(&mut self, x: &Self::Activation, w: &Self::Matrix, out: &Self::Activation) {
-        self.inner.matmul_swiglu(x, w, out)
+    fn matmul_glu(
+        &mut self,
+        x: &Self::Activation,
+        w: &Self::Matrix,
+        activation: GluActivation,
+        out: &Self::Activation,
+    ) {
+        self.inner.matmul_glu(x, w, activation, out)
     }
     fn attention(
         &mut self,
@@ -197,6 +226,11 @@ impl Ops for WatchedOps {
     async fn read_chosen(&mut self) -> Result<Vec<Chosen>, OpsError> {
         pending_once().await;
         let mut chosen = self.inner.read_chosen().await?;
+        if let Some(chosen) = chosen.last_mut()
+            && let Some(token) = self.script.borrow_mut().pop_front()
+        {
+            *chosen = Chosen::Token(token);
+        }
         if self.spoilt {
             chosen.fill(Chosen::NonFinite);
         }

@@ -37,10 +37,20 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<Status> {
     // Every run reads its whole prompt.
     model.prefix_reuse = PrefixReuse::Off;
     let speculative = model.speculative_config.is_some();
+    let path = model_file::resolve(&model.model)?;
+    if let Some(found) = path.to_str() {
+        // So that a hub is asked once.
+        model.model = found.to_owned();
+    }
+    if args.compare.is_some() && (path.is_dir() || model.quantize.is_some()) {
+        return Err(invalid(
+            "--compare runs the same file in both engines: give a .gguf file, without --quantize",
+        ));
+    }
     let task = Bench {
         json: args.json,
         compare: args.compare,
-        model: model_file::resolve(&model.model)?,
+        model: path,
         speculative,
         prompts: prompts.unwrap_or_default(),
     };

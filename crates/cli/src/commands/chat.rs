@@ -1,6 +1,7 @@
 //! `foretoken chat`: one answer, or a conversation.
 
 use std::io::BufRead;
+use std::path::Path;
 
 use foretoken_engine::{ChatCompletionRequest, Engine, parse_body};
 use serde_json::{Value, json};
@@ -15,19 +16,7 @@ use crate::{interrupt, stderr};
 /// Runs it.
 pub async fn run(args: ChatArgs) -> anyhow::Result<Status> {
     let mut messages = match &args.messages {
-        Some(file) => {
-            let parsed = parse_body(&read_file(file)?)
-                .map_err(|error| anyhow::Error::from(error).context(file.display().to_string()))?;
-            match parsed {
-                Value::Array(messages) => Some(messages),
-                _ => {
-                    return Err(invalid(format!(
-                        "{}: a JSON list of messages is needed",
-                        file.display()
-                    )));
-                }
-            }
-        }
+        Some(file) => Some(read_list(file, "messages")?),
         None => {
             let prompt = match args.prompt {
                 Some(prompt) => Some(prompt),
@@ -43,19 +32,35 @@ pub async fn run(args: ChatArgs) -> anyhow::Result<Status> {
             prompt.map(|prompt| vec![message("user", &prompt)])
         }
     };
+    let mut request = body(&args.generate);
+    if let Some(top) = args.generate.logprobs {
+        request["logprobs"] = true.into();
+        request["top_logprobs"] = top.into();
+    }
+    if let Some(file) = &args.tools {
+        request["tools"] = read_list(file, "tools")?.into();
+    }
+    if let Some(variables) = &args.chat_template_kwargs {
+        request["chat_template_kwargs"] = Value::Object(variables.clone());
+    }
     let system = args.system.as_deref().map(|text| message("system", text));
     if let Some(messages) = &mut messages {
         messages.splice(0..0, system.clone());
-        ChatCompletionRequest::parse(&request_body(&args.generate, messages), &ANY_MODEL)?;
+        ChatCompletionRequest::parse(&with_messages(&request, messages), &ANY_MODEL)?;
     } else if args.generate.json {
         return Err(invalid(
             "--json needs a prompt: pass PROMPT, --messages, or pipe text in",
         ));
+    } else {
+        // What every question of the conversation will be asked with.
+        let question = [message("user", "?")];
+        ChatCompletionRequest::parse(&with_messages(&request, &question), &ANY_MODEL)?;
     }
     let model = args.model.for_answers(&args.generate);
     let chat = Chat {
         messages,
         system: system.into_iter().collect(),
+        request,
         generate: args.generate,
     };
     with_model(&model, chat).await
@@ -66,6 +71,8 @@ struct Chat {
     messages: Option<Vec<Value>>,
     /// What a conversation starts with.
     system: Vec<Value>,
+    /// Requests' bodies, but for the messages.
+    request: Value,
     generate: GenerateArgs,
 }
 
@@ -73,8 +80,11 @@ impl Task for Chat {
     async fn run<O: Device>(self, loaded: Loaded<O>) -> anyhow::Result<Status> {
         let engine = loaded.engine;
         match &self.messages {
-            Some(messages) => Ok(answer(&engine, messages, &self.generate).await?.0),
-            None => converse(&engine, &self.system, &self.generate).await,
+            Some(messages) => {
+                let request = with_messages(&self.request, messages);
+                Ok(answer(&engine, &request, &self.generate).await?.0)
+            }
+            None => self.converse(&engine).await,
         }
     }
 }
@@ -83,24 +93,32 @@ fn message(role: &str, content: &str) -> Value {
     json!({ "role": role, "content": content })
 }
 
-fn request_body(generate: &GenerateArgs, messages: &[Value]) -> Value {
-    let mut body = body(generate);
-    body["messages"] = messages.into();
-    if let Some(top) = generate.logprobs {
-        body["logprobs"] = true.into();
-        body["top_logprobs"] = top.into();
+/// A file with a JSON list of what `of` says.
+fn read_list(file: &Path, of: &str) -> anyhow::Result<Vec<Value>> {
+    let parsed = parse_body(&read_file(file)?)
+        .map_err(|error| anyhow::Error::from(error).context(file.display().to_string()))?;
+    match parsed {
+        Value::Array(entries) => Ok(entries),
+        _ => Err(invalid(format!(
+            "{}: a JSON list of {of} is needed",
+            file.display()
+        ))),
     }
+}
+
+fn with_messages(request: &Value, messages: &[Value]) -> Value {
+    let mut body = request.clone();
+    body["messages"] = messages.into();
     body
 }
 
 /// Puts one answer out and returns its text too.
 async fn answer<O: Device>(
     engine: &Engine<O>,
-    messages: &[Value],
+    body: &Value,
     generate: &GenerateArgs,
 ) -> anyhow::Result<(Status, String)> {
-    let request =
-        ChatCompletionRequest::parse(&request_body(generate, messages), &engine.limits())?;
+    let request = ChatCompletionRequest::parse(body, &engine.limits())?;
     let abort = interrupt::take();
     let mut generation = engine.chat(&request, abort)?;
     let status = deliver(&mut generation, generate).await;
@@ -109,54 +127,53 @@ async fn answer<O: Device>(
     Ok((status?, text))
 }
 
-/// Questions from the terminal until `/quit` or the end of input. Ctrl-C ends an answer, which stays in
-/// the conversation as far as it came; between answers it ends the process.
-async fn converse<O: Device>(
-    engine: &Engine<O>,
-    system: &[Value],
-    generate: &GenerateArgs,
-) -> anyhow::Result<Status> {
-    stderr::line(format_args!(
-        "{}: /reset starts anew, /quit ends, Ctrl-C stops an answer",
-        engine.model_name()
-    ));
-    let mut messages = system.to_vec();
-    let mut bytes = Vec::new();
-    loop {
-        stderr::text("> ");
-        bytes.clear();
-        // Not `read_line`, which fails on what is no UTF-8: that is no reason to lose a conversation.
-        let read = std::io::stdin().lock().read_until(b'\n', &mut bytes);
-        let read = read.map_err(|error| invalid(format!("reading the question: {error}")))?;
-        let Ok(line) = std::str::from_utf8(&bytes) else {
-            stderr::line("error: the line is no UTF-8 text and was left out; type it again");
-            continue;
-        };
-        match (read, line.trim()) {
-            (0, _) | (_, "/quit") => return Ok(Status::Done),
-            (_, "") => {}
-            (_, "/reset") => messages = system.to_vec(),
-            (_, command) if command.starts_with('/') => {
-                stderr::line(format_args!(
-                    "error: no command {command:?}; there are /reset and /quit"
-                ));
-            }
-            (_, question) => {
-                messages.push(message("user", question));
-                match answer(engine, &messages, generate).await {
-                    Ok((_, text)) => {
-                        messages.push(message("assistant", &text));
-                        // While the next question is thought up.
-                        engine.idle().await?;
+impl Chat {
+    /// Questions from the terminal until `/quit` or the end of input. Ctrl-C ends an answer, which stays in
+    /// the conversation as far as it came; between answers it ends the process.
+    async fn converse<O: Device>(&self, engine: &Engine<O>) -> anyhow::Result<Status> {
+        stderr::line(format_args!(
+            "{}: /reset starts anew, /quit ends, Ctrl-C stops an answer",
+            engine.model_name()
+        ));
+        let mut messages = self.system.clone();
+        let mut bytes = Vec::new();
+        loop {
+            stderr::text("> ");
+            bytes.clear();
+            // Not `read_line`, which fails on what is no UTF-8: that is no reason to lose a conversation.
+            let read = std::io::stdin().lock().read_until(b'\n', &mut bytes);
+            let read = read.map_err(|error| invalid(format!("reading the question: {error}")))?;
+            let Ok(line) = std::str::from_utf8(&bytes) else {
+                stderr::line("error: the line is no UTF-8 text and was left out; type it again");
+                continue;
+            };
+            match (read, line.trim()) {
+                (0, _) | (_, "/quit") => return Ok(Status::Done),
+                (_, "") => {}
+                (_, "/reset") => messages = self.system.clone(),
+                (_, command) if command.starts_with('/') => {
+                    stderr::line(format_args!(
+                        "error: no command {command:?}; there are /reset and /quit"
+                    ));
+                }
+                (_, question) => {
+                    messages.push(message("user", question));
+                    let request = with_messages(&self.request, &messages);
+                    match answer(engine, &request, &self.generate).await {
+                        Ok((_, text)) => {
+                            messages.push(message("assistant", &text));
+                            // While the next question is thought up.
+                            engine.idle().await?;
+                        }
+                        Err(error) if is_about_the_request(&error) => {
+                            interrupt::release();
+                            messages.pop();
+                            stderr::line(format_args!(
+                                "error: {error:#}; the question was taken back (/reset starts anew)"
+                            ));
+                        }
+                        Err(error) => return Err(error),
                     }
-                    Err(error) if is_about_the_request(&error) => {
-                        interrupt::release();
-                        messages.pop();
-                        stderr::line(format_args!(
-                            "error: {error:#}; the question was taken back (/reset starts anew)"
-                        ));
-                    }
-                    Err(error) => return Err(error),
                 }
             }
         }

@@ -1,42 +1,54 @@
 //! `foretoken inspect`: what a file holds, and whether it would run here.
 
-use foretoken_engine::{Error, ModelReport};
+mod memory;
+
+use foretoken_engine::{Error, ModelReport, SpecialTokens, TemplateReport};
 use foretoken_gpu::AdapterReport;
 use foretoken_weights::FileSource;
 use serde_json::json;
 
+use self::memory::Memory;
 use crate::args::InspectArgs;
 use crate::failure::Status;
+use crate::size::size;
 use crate::{model_file, stdout};
 
 /// Runs it.
 pub async fn run(args: InspectArgs) -> anyhow::Result<Status> {
     let file = model_file::resolve(&args.model)?;
     let source = FileSource::open(&file).map_err(Error::from)?;
-    let report = foretoken_engine::inspect(&source).await?;
+    let report = foretoken_engine::inspect(&source, args.quantize).await?;
     let adapter = foretoken_gpu::adapters().await.into_iter().next();
+    let memory = match report.problems.is_empty() && adapter.is_some() {
+        true => memory::plan(&source, &report, args.quantize).await,
+        false => None,
+    };
     if args.json {
         stdout::json_line(&json!({
             "file": file,
             "model": report,
             "runs": report.problems.is_empty(),
             "adapter": adapter.map(|adapter| adapter.name),
+            "memory": memory,
         }))?;
     } else {
-        stdout::text(&describe(
-            &file.display().to_string(),
-            &report,
-            adapter.as_ref(),
-        ))?;
+        let mut text = describe(&file.display().to_string(), &report);
+        if report.problems.is_empty() {
+            text += &how_it_runs(&report, adapter.as_ref(), memory.as_ref());
+        }
+        stdout::text(&text)?;
     }
     Ok(Status::Done)
 }
 
-fn describe(file: &str, report: &ModelReport, adapter: Option<&AdapterReport>) -> String {
+fn describe(file: &str, report: &ModelReport) -> String {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
     let mut text = format!(
-        "{file}: GGUF version {}, {}\nname          {}\narchitecture  {}\n",
-        report.gguf_version,
+        "{file}: {}, {}\nname          {}\narchitecture  {}\n",
+        match report.gguf_version {
+            Some(version) => format!("GGUF version {version}"),
+            None => "safetensors folder".to_owned(),
+        },
         size(report.file_bytes),
         or_none(&report.name),
         or_none(&report.architecture),
@@ -44,16 +56,41 @@ fn describe(file: &str, report: &ModelReport, adapter: Option<&AdapterReport>) -
     for (name, value) in &report.dimensions {
         text += &format!("  {name:<26}{value}\n");
     }
+    if let Some(window) = report.sliding_window {
+        text += &format!("  {:<26}{window}\n", "sliding window");
+    }
+    if let Some(rope) = &report.rope_scaling {
+        let factor = rope.factor.map(|factor| format!(" by {factor}"));
+        let original = rope
+            .original_context_length
+            .map(|original| format!(", trained for {original} positions before"));
+        text += &format!(
+            "  {:<26}{}{}{}\n",
+            "rope scaling",
+            rope.kind,
+            factor.unwrap_or_default(),
+            original.unwrap_or_default()
+        );
+    }
     text += &format!(
-        "tokenizer     {} (pre-tokenizer {}), {} tokens, {}\ntensors       {}, {}\n",
+        "tokenizer     {}{}, {} tokens, {}\n{}{}tensors       {}, {}\n",
         or_none(&report.tokenizer[0]),
-        or_none(&report.tokenizer[1]),
+        match report.gguf_version {
+            Some(_) => format!(" (pre-tokenizer {})", or_none(&report.tokenizer[1])),
+            None => String::new(),
+        },
         report.vocabulary,
         if report.chat {
             "with a chat template"
         } else {
             "no usable chat template"
         },
+        report
+            .special_tokens
+            .as_ref()
+            .map(special)
+            .unwrap_or_default(),
+        report.template.as_ref().map(template).unwrap_or_default(),
         report.tensors,
         size(report.weight_bytes),
     );
@@ -71,39 +108,79 @@ fn describe(file: &str, report: &ModelReport, adapter: Option<&AdapterReport>) -
     for problem in &report.problems {
         text += &format!("does not load: {problem}\n");
     }
-    if report.problems.is_empty() {
-        text += &how_it_runs(report, adapter);
-    }
     text
 }
 
-fn how_it_runs(report: &ModelReport, adapter: Option<&AdapterReport>) -> String {
-    let kv = report
-        .kv_cache_bytes
-        .map(|bytes| format!(" and about {} of KV cache", size(bytes)));
-    let needs = format!(
-        "{} of weights{}",
-        size(report.weight_bytes),
-        kv.unwrap_or_default()
-    );
-    match adapter {
-        Some(adapter) => format!(
-            "would run on {} (tier {}{}) with about {needs}\n",
-            adapter.name,
-            adapter.tier,
-            if adapter.software { ", software" } else { "" }
+fn special(tokens: &SpecialTokens) -> String {
+    let bos = match &tokens.bos {
+        None => "none".to_owned(),
+        Some(bos) => format!(
+            "{} {}, {}",
+            bos.id,
+            bos.text,
+            match tokens.adds_bos {
+                true => "put before texts",
+                false => "not put before texts",
+            }
         ),
-        None => {
-            format!("no GPU adapter was found; would run with --device cpu, slowly, with {needs}\n")
-        }
-    }
+    };
+    let ends: Vec<String> = tokens
+        .end_of_generation
+        .iter()
+        .map(|token| format!("{} {}", token.id, token.text))
+        .collect();
+    let ends = match ends.is_empty() {
+        true => "nothing".to_owned(),
+        false => ends.join(", "),
+    };
+    format!(
+        "  {:<26}{bos}\n  {:<26}{ends}\n",
+        "begins with", "answers end at"
+    )
 }
 
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} bytes"),
-        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.2} GiB", bytes as f64 / 1_073_741_824.0),
+fn template(template: &TemplateReport) -> String {
+    let yes = |yes: bool, what: &'static str| yes.then_some(what);
+    let told: Vec<&str> = [
+        yes(template.tools, "shows tools"),
+        yes(template.tool_calls, "calls are told apart"),
+        yes(template.reasoning, "reasoning is told apart"),
+        yes(template.enable_thinking, "takes enable_thinking"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let mut text = format!("  {:<26}{} bytes", "chat template", template.bytes);
+    for part in template.marks.iter().chain(&told) {
+        text += &format!(", {part}");
     }
+    text + "\n"
+}
+
+fn how_it_runs(
+    report: &ModelReport,
+    adapter: Option<&AdapterReport>,
+    memory: Option<&Memory>,
+) -> String {
+    let Some(adapter) = adapter else {
+        return format!(
+            "no GPU adapter was found; would run with --device cpu, slowly, with {} of weights\n",
+            size(report.loaded_bytes)
+        );
+    };
+    let mut text = format!(
+        "would run on {} (tier {}{}) with about {} of weights\n",
+        adapter.name,
+        adapter.tier,
+        if adapter.software { ", software" } else { "" },
+        size(
+            memory
+                .and_then(Memory::weights)
+                .unwrap_or(report.loaded_bytes)
+        )
+    );
+    if let Some(memory) = memory {
+        text += &memory.describe();
+    }
+    text
 }

@@ -1,50 +1,44 @@
 //! `POST /v1/chat/completions`.
 
 use foretoken_core::sampling::MAX_TOP_LOGPROBS;
-use serde_json::{Value, json};
+use foretoken_text::ChatMessage;
+use serde_json::{Map, Value, json};
 
-use super::fields::{Fields, invalid, kind, list, text};
+use super::fields::{Fields, invalid, kind, list};
+use super::messages::messages;
+use super::tools::tools;
 use super::{Params, RequestLimits};
 use crate::Error;
 
-/// The most messages of a request.
-pub const MAX_MESSAGES: usize = 2048;
-
-/// Who speaks in a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Instructions (`developer` is OpenAI's newer name for the same).
-    System,
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
-}
-
-impl Role {
-    /// As templates know it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        }
-    }
-}
-
-/// One message of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    /// Who says it.
-    pub role: Role,
-    /// What is said: text, in which special tokens mean nothing.
-    pub content: String,
-}
+/// Variables of a template that requests set otherwise, or not at all.
+const NOT_FOR_KWARGS: [&str; 12] = [
+    "messages",
+    "tools",
+    "documents",
+    "add_generation_prompt",
+    "continue_final_message",
+    "chat_template",
+    "tokenize",
+    "bos_token",
+    "eos_token",
+    "raise_exception",
+    "strftime_now",
+    "namespace",
+];
 
 /// A chat completion request, validated: whoever holds one can run it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatCompletionRequest {
-    pub(crate) messages: Vec<Message>,
+    pub(crate) messages: Vec<ChatMessage>,
+    /// As they were given; none if there are none.
+    pub(crate) tools: Vec<Value>,
+    /// Whether an answer may call them.
+    pub(crate) calls_tools: bool,
+    pub(crate) documents: Vec<Value>,
+    /// `chat_template_kwargs`.
+    pub(crate) variables: Map<String, Value>,
+    pub(crate) add_generation_prompt: bool,
+    pub(crate) continue_final_message: bool,
     pub(crate) params: Params,
 }
 
@@ -56,6 +50,18 @@ impl ChatCompletionRequest {
     pub fn parse(body: &Value, limits: &RequestLimits) -> Result<Self, Error> {
         let mut fields = Fields::new(body, "")?;
         let messages = messages(fields.required("messages")?)?;
+        let (tools, calls_tools) = tools(&mut fields)?;
+        let documents = documents(&mut fields)?;
+        let variables = variables(&mut fields)?;
+        let continue_final_message = fields.flag("continue_final_message")?;
+        let add_generation_prompt = fields.optional_flag("add_generation_prompt")?;
+        if continue_final_message && add_generation_prompt == Some(true) {
+            return Err(invalid(
+                "continue_final_message",
+                "`continue_final_message` and `add_generation_prompt` are both true: the final message is either \
+                 continued or answered",
+            ));
+        }
         let mut params = Params::parse(&mut fields, limits, true)?;
         let logprobs = fields.flag("logprobs")?;
         let top = fields.integer("top_logprobs", 0, MAX_TOP_LOGPROBS as u32)?;
@@ -68,11 +74,20 @@ impl ChatCompletionRequest {
         params.logprobs = logprobs.then_some(top.unwrap_or(0));
         neutral_only(&mut fields)?;
         fields.finish()?;
-        Ok(Self { messages, params })
+        Ok(Self {
+            messages,
+            tools,
+            calls_tools,
+            documents,
+            variables,
+            add_generation_prompt: add_generation_prompt.unwrap_or(!continue_final_message),
+            continue_final_message,
+            params,
+        })
     }
 
     /// The conversation.
-    pub fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &[ChatMessage] {
         &self.messages
     }
 
@@ -86,8 +101,8 @@ impl ChatCompletionRequest {
 fn neutral_only(fields: &mut Fields<'_>) -> Result<(), Error> {
     for (field, neutral) in [
         ("response_format", json!({"type": "text"})),
-        ("tool_choice", json!("none")),
         ("modalities", json!(["text"])),
+        ("parallel_tool_calls", json!(true)),
     ] {
         let value = fields.optional(field);
         if value.is_some_and(|value| *value != neutral) {
@@ -100,71 +115,45 @@ fn neutral_only(fields: &mut Fields<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn messages(value: &Value) -> Result<Vec<Message>, Error> {
-    let values = list(value, "messages")?;
-    if values.is_empty() || values.len() > MAX_MESSAGES {
-        let found = values.len();
-        return Err(invalid(
-            "messages",
-            format!("`messages` has {found} entries, outside 1..={MAX_MESSAGES}"),
-        ));
+/// `documents`: a list of objects, for templates that show them.
+fn documents(fields: &mut Fields<'_>) -> Result<Vec<Value>, Error> {
+    let Some(value) = fields.optional("documents") else {
+        return Ok(Vec::new());
+    };
+    let documents = list(value, "documents")?;
+    for (i, document) in documents.iter().enumerate() {
+        Fields::new(document, &format!("documents[{i}]"))?;
     }
-    values
-        .iter()
-        .enumerate()
-        .map(|(i, value)| message(value, &format!("messages[{i}]")))
-        .collect()
+    Ok(documents.to_vec())
 }
 
-fn message(value: &Value, path: &str) -> Result<Message, Error> {
-    let mut fields = Fields::new(value, path)?;
-    let name = fields.name("role");
-    let role = match text(fields.required("role")?, &name)? {
-        "system" | "developer" => Role::System,
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        other => {
-            let other: String = other.chars().take(64).collect();
+/// `chat_template_kwargs`: variables of the template, by their names.
+fn variables(fields: &mut Fields<'_>) -> Result<Map<String, Value>, Error> {
+    const NAME: &str = "chat_template_kwargs";
+    let variables = match fields.optional(NAME) {
+        None => return Ok(Map::new()),
+        Some(Value::Object(variables)) => variables,
+        Some(other) => {
             return Err(invalid(
-                &name,
-                format!("`{name}` is {other:?}; system, developer, user and assistant are taken"),
+                NAME,
+                format!("`{NAME}` must be an object, not {}", kind(other)),
             ));
         }
     };
-    let name = fields.name("content");
-    let content = content(fields.required("content")?, &name)?;
-    fields.finish()?;
-    Ok(Message { role, content })
-}
-
-/// Content: a string, or a list of text parts, which are joined.
-fn content(value: &Value, name: &str) -> Result<String, Error> {
-    match value {
-        Value::String(content) => Ok(content.clone()),
-        Value::Array(parts) => parts
-            .iter()
-            .enumerate()
-            .map(|(i, part)| {
-                let mut fields = Fields::new(part, &format!("{name}[{i}]"))?;
-                let type_name = fields.name("type");
-                if text(fields.required("type")?, &type_name)? != "text" {
-                    return Err(invalid(
-                        &type_name,
-                        format!("`{type_name}` must be \"text\"; nothing else is read"),
-                    ));
-                }
-                let text_name = fields.name("text");
-                let part = text(fields.required("text")?, &text_name)?;
-                fields.finish()?;
-                Ok(part)
-            })
-            .collect(),
-        other => Err(invalid(
-            name,
-            format!(
-                "`{name}` must be a string or a list of text parts, not {}",
-                kind(other)
-            ),
-        )),
+    for name in variables.keys() {
+        let is_name = (1..=64).contains(&name.len())
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && (name.bytes()).all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_name || NOT_FOR_KWARGS.contains(&name.as_str()) {
+            let shown: String = name.chars().take(64).collect();
+            return Err(invalid(
+                NAME,
+                format!(
+                    "`{NAME}` has the key {shown:?}; keys are names of letters, digits and '_', and none of {}",
+                    NOT_FOR_KWARGS.join(", ")
+                ),
+            ));
+        }
     }
+    Ok(variables.clone())
 }

@@ -3,15 +3,19 @@
 mod chat;
 mod completion;
 mod fields;
+mod messages;
 mod params;
 mod sampling;
+mod tools;
 
 use serde_json::Value;
 
-pub use chat::{ChatCompletionRequest, MAX_MESSAGES, Message, Role};
+pub use chat::ChatCompletionRequest;
 pub use completion::{CompletionRequest, Prompt};
 pub(crate) use fields::{Fields, invalid, kind, text};
+pub use messages::MAX_MESSAGES;
 pub(crate) use params::Params;
+pub use tools::MAX_TOOLS;
 
 use crate::{Error, SpeculativeConfig};
 
@@ -47,4 +51,9 @@ pub fn parse_body(bytes: &[u8]) -> Result<Value, Error> {
         param: None,
         message: format!("the request body is no JSON: {error}"),
     })
+}
+
+/// A JSON value that stands in a string. (By bytes, as bodies are read: parsing anything else would be a second parser in wasm.)
+pub(crate) fn parse_json(text: &str) -> Option<Value> {
+    serde_json::from_slice(text.as_bytes()).ok()
 }

@@ -4,8 +4,8 @@ use foretoken_core::TokenId;
 use serde::Serialize;
 
 use super::{
-    Answer, ChatLogprobs, FinishReason, Header, Metrics, Piece, Provenance, Shape, Usage, Wants,
-    provenance,
+    Answer, ChatLogprobs, FinishReason, Header, Metrics, Piece, Provenance, Shape, ToolCall, Usage,
+    Wants, provenance,
 };
 
 /// The shape of `/v1/chat/completions`.
@@ -54,10 +54,55 @@ pub struct ChatChoice {
 pub struct AssistantMessage {
     /// `assistant`.
     pub role: &'static str,
-    /// Its text, without what ended it.
+    /// Its text, without what ended it, and without reasoning and calls.
     pub content: String,
+    /// Its reasoning, where it marked some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+    /// The tools it calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ChatToolCall>,
     /// Always null: nothing here refuses.
     pub refusal: Option<()>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, Serialize)]
+pub struct ChatToolCall {
+    /// Its number, in a chunk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// What the tool's answer refers to.
+    pub id: String,
+    /// `function`.
+    pub r#type: &'static str,
+    /// What is called.
+    pub function: CalledFunction,
+}
+
+/// A function and its arguments.
+#[derive(Debug, Clone, Serialize)]
+pub struct CalledFunction {
+    /// Its name.
+    pub name: String,
+    /// A JSON object, as text.
+    pub arguments: String,
+}
+
+impl ChatToolCall {
+    /// Ids are one in a stream and in the whole answer: they follow from the request's.
+    fn new(header: &Header, choice: u32, call: ToolCall, in_chunk: bool) -> Self {
+        let request = header.id.rsplit('-').next().unwrap_or_default();
+        Self {
+            index: in_chunk.then_some(call.number),
+            id: format!("call-{request}-{choice}-{}", call.number),
+            r#type: "function",
+            function: CalledFunction {
+                name: call.name,
+                arguments: call.arguments,
+            },
+        }
+    }
 }
 
 /// `chat.completion.chunk`.
@@ -106,6 +151,12 @@ pub struct Delta {
     pub role: Option<&'static str>,
     /// Text that follows what came before.
     pub content: String,
+    /// Reasoning that follows what came before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+    /// Tools that are called now, each whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ChatToolCall>,
 }
 
 impl Shape for Chat {
@@ -127,6 +178,8 @@ impl Shape for Chat {
                 delta: Delta {
                     role: Some("assistant"),
                     content: String::new(),
+                    reasoning_content: None,
+                    tool_calls: Vec::new(),
                 },
                 logprobs: None,
                 finish_reason: None,
@@ -145,14 +198,20 @@ impl Shape for Chat {
         wants: Wants,
         prompt_token_ids: Option<Vec<TokenId>>,
     ) -> ChatCompletionChunk {
+        let token_provenance = provenance(&piece, wants);
+        let calls = piece.tool_calls.into_iter();
+        let tool_calls = calls.map(|call| ChatToolCall::new(&header, piece.index, call, true));
+        let tool_calls = tool_calls.collect();
         ChatCompletionChunk {
             header,
             choices: vec![ChatChunkChoice {
                 index: piece.index,
-                token_provenance: provenance(&piece, wants),
+                token_provenance,
                 delta: Delta {
                     role: None,
                     content: piece.text,
+                    reasoning_content: some(piece.reasoning),
+                    tool_calls,
                 },
                 logprobs: wants.logprobs.then(|| ChatLogprobs::new(piece.logprobs)),
                 finish_reason: piece.finish,
@@ -182,18 +241,28 @@ impl Shape for Chat {
             message: AssistantMessage {
                 role: "assistant",
                 content: choice.text,
+                reasoning_content: some(choice.reasoning),
+                tool_calls: (choice.tool_calls.into_iter())
+                    .map(|call| ChatToolCall::new(&header, choice.index, call, false))
+                    .collect(),
                 refusal: None,
             },
             logprobs: wants.logprobs.then(|| ChatLogprobs::new(choice.logprobs)),
             finish_reason: choice.finish.unwrap_or(FinishReason::Abort),
             token_ids: wants.token_ids.then_some(choice.token_ids),
         });
+        let choices = choices.collect();
         ChatCompletion {
             header,
-            choices: choices.collect(),
+            choices,
             usage: answer.usage,
             metrics: answer.metrics,
             prompt_token_ids: answer.prompt_token_ids,
         }
     }
+}
+
+/// Text that is there.
+fn some(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
 }

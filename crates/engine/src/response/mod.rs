@@ -11,7 +11,8 @@ use foretoken_decode::TokenProvenance;
 use serde::{Serialize, Serializer};
 
 pub use chat::{
-    AssistantMessage, Chat, ChatChoice, ChatChunkChoice, ChatCompletion, ChatCompletionChunk, Delta,
+    AssistantMessage, CalledFunction, Chat, ChatChoice, ChatChunkChoice, ChatCompletion,
+    ChatCompletionChunk, ChatToolCall, Delta,
 };
 pub use completion::{Completion, CompletionChoice, CompletionChunk, CompletionChunkChoice, Text};
 pub use logprobs::{
@@ -29,6 +30,9 @@ pub enum FinishReason {
     Stop,
     /// `max_tokens` or the end of the context was reached.
     Length,
+    /// It called tools, and ended as with `stop`.
+    #[serde(rename = "tool_calls")]
+    ToolCalls,
     /// It was aborted; this is what there was by then.
     Abort,
 }
@@ -53,6 +57,16 @@ pub struct Usage {
     pub total_tokens: usize,
     /// More about the prompt's.
     pub prompt_tokens_details: PromptTokensDetails,
+    /// More about the generated ones; only where the model marks its reasoning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion_tokens_details: Option<CompletionTokensDetails>,
+}
+
+/// More about the tokens of the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct CompletionTokensDetails {
+    /// Those of reasoning, the mark that ends it included.
+    pub reasoning_tokens: usize,
 }
 
 /// More about the tokens of the prompt.
@@ -84,6 +98,10 @@ pub struct Piece {
     pub index: u32,
     /// Text that follows what came before.
     pub text: String,
+    /// Reasoning that follows what came before; it comes before any text.
+    pub reasoning: String,
+    /// Tools that are called now.
+    pub tool_calls: Vec<ToolCall>,
     /// The tokens of the piece. Their text may come later, or not at all.
     pub token_ids: Vec<TokenId>,
     /// How many bytes of `text` there were when each had come.
@@ -97,16 +115,34 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// Whether there is more of it than tokens and an end.
+    pub(crate) fn says_something(&self) -> bool {
+        !(self.text.is_empty() && self.reasoning.is_empty() && self.tool_calls.is_empty())
+    }
+
     /// Adds the piece that follows.
     pub(crate) fn append(&mut self, next: &Piece) {
         let ends = next.text_ends.iter().map(|end| self.text.len() + end);
         self.text_ends.extend(ends);
         self.text.push_str(&next.text);
+        self.reasoning.push_str(&next.reasoning);
+        self.tool_calls.extend_from_slice(&next.tool_calls);
         self.token_ids.extend_from_slice(&next.token_ids);
         self.provenance.extend_from_slice(&next.provenance);
         self.logprobs.extend_from_slice(&next.logprobs);
         self.finish = next.finish;
     }
+}
+
+/// A call of a tool, as the model wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// Counts the answer's calls, from 0.
+    pub number: u32,
+    /// The function.
+    pub name: String,
+    /// A JSON object, as text.
+    pub arguments: String,
 }
 
 /// Where a token came from, by its name in a response.

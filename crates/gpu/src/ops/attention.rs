@@ -1,7 +1,9 @@
 //! `attention`: q and k rotated, k and v written to the cache, then split over fixed spans of positions and reduced in ascending
 //! order; or all of it in one dispatch, where that is shorter.
 
-use foretoken_core::{AttentionShape, KvShape, MAX_PREFILL_ROWS, OpsError, RopeStyle};
+use foretoken_core::{
+    ATTENTION_SPAN, AttentionShape, KvShape, MAX_PREFILL_ROWS, OpsError, RopeStyle,
+};
 
 use crate::gpu_ops::{GpuActivation, GpuKvCache, GpuOps, GpuRopeTable};
 use crate::ops::MAX_STEP_ROWS;
@@ -9,7 +11,7 @@ use crate::recording::{Access, Kernel, constants, slots};
 use crate::tier::Tier;
 
 /// Positions in a span. Part of the exactness contract: a row's split depends on its own position alone.
-pub(crate) const SPAN: u32 = 128;
+const SPAN: u32 = ATTENTION_SPAN;
 
 const ROPE: Kernel = Kernel::new(
     "ops/attention_rope.wgsl",
@@ -257,8 +259,12 @@ impl GpuOps {
             self.pass.last_position < kv.shape.context,
             "attention: position beyond the cache"
         );
-        let context = kv.shape.context;
-        let max_spans = context.div_ceil(SPAN);
+        assert_eq!(
+            kv.shape.window, shape.window,
+            "attention: the cache's window"
+        );
+        let capacity = kv.shape.capacity();
+        let max_spans = kv.shape.context.div_ceil(SPAN);
         let head_dim4 = shape.head_dim / 4;
         let gqa = shape.heads / shape.kv_heads;
         let parts = self
@@ -282,7 +288,10 @@ impl GpuOps {
         let row_bytes = 2 * u64::from(shape.kv_heads * shape.head_dim) * self.kv_scalar_bytes();
         let read: u64 = self.pass.positions[..rows as usize]
             .chunks(c as usize)
-            .map(|chunk| chunk.iter().max().map_or(0, |last| u64::from(last + 1)))
+            .filter_map(|chunk| {
+                let first = shape.first_position(*chunk.iter().min()?);
+                Some(u64::from(*chunk.iter().max()? + 1 - first))
+            })
             .sum();
         let pad_rows = self.pad_rows;
         let recorder = &mut self.recorder;
@@ -290,9 +299,12 @@ impl GpuOps {
 
         let scale = shape.scale.to_bits();
         let (heads, kv_heads) = (shape.heads, shape.kv_heads);
-        let params = [heads, kv_heads, context, max_spans, scale, 0, 0, 0];
+        let window = shape.window.unwrap_or(u32::MAX);
+        let params = [heads, kv_heads, capacity, max_spans, scale, window, 0, 0];
         let (keys, values) = (&kv.keys, &kv.values);
-        let live_spans = self.pass.last_position / SPAN + 1;
+        // What the rows of a pass attend to is a window and the rows at most, wherever it lies.
+        let reach = window.saturating_add(MAX_PREFILL_ROWS as u32);
+        let live_spans = (self.pass.last_position / SPAN + 1).min(reach.div_ceil(SPAN) + 1);
         let chunks = rows.div_ceil(c);
         // Rotation there takes pairs of vec4s. Padded passes all go one way.
         let whole = live_spans * chunks <= whole_spans(software)
@@ -306,7 +318,7 @@ impl GpuOps {
         }
         recorder.dispatch(
             &rope_kernel(half, shape.rope, tier),
-            [heads, kv_heads, context, 0, 0, 0, 0, 0],
+            [heads, kv_heads, capacity, 0, 0, 0, 0, 0],
             &[&qkv.buffer, &rope.buffer, keys, values],
             [(all_heads * half).div_ceil(64), rows, 1],
         );
@@ -318,7 +330,7 @@ impl GpuOps {
         );
         recorder.dispatch(
             &reduce_kernel(head_dim4),
-            [heads, max_spans, 0, 0, 0, 0, 0, 0],
+            [heads, max_spans, window, 0, 0, 0, 0, 0],
             &[&parts, &out.buffer],
             [(heads * head_dim4).div_ceil(64), rows, 1],
         );

@@ -25,7 +25,7 @@ pub(crate) fn catalog(formats: &[Format]) -> Vec<Kernel> {
 }
 
 impl GpuOps {
-    pub(crate) fn record_embed(&mut self, table: &GpuMatrix, out: &GpuActivation) {
+    pub(crate) fn record_embed(&mut self, table: &GpuMatrix, scale: f32, out: &GpuActivation) {
         assert_eq!(
             table.cols, out.cols,
             "embed: the table's columns are the hidden size"
@@ -33,7 +33,16 @@ impl GpuOps {
         let blocks = table.cols / 32;
         for slab in &table.slabs {
             let kernel = kernel(slab.format);
-            let params = [blocks, slab.first_output, slab.outputs, 0, 0, 0, 0, 0];
+            let params = [
+                blocks,
+                slab.first_output,
+                slab.outputs,
+                scale.to_bits(),
+                0,
+                0,
+                0,
+                0,
+            ];
             let grid = [blocks.div_ceil(64), self.pass.rows, 1];
             let buffers = [&self.state, &slab.quants, &slab.scales, &out.buffer];
             self.recorder.dispatch(&kernel, params, &buffers, grid);

@@ -1,11 +1,11 @@
-//! `matmul`, `matmul_add`, `matmul_swiglu`: one kernel, swapped in its format, its way to the activations, how threads
+//! `matmul`, `matmul_add`, `matmul_glu`: one kernel, swapped in its format, its way to the activations, how threads
 //! share an output ([`MatmulShape`]) and its epilogue.
 //!
 //! The row count picks only how many rows a thread takes (C), never how a row is summed.
 
 use std::collections::HashSet;
 
-use foretoken_core::{Format, MatrixLayout, Phase, RowSet};
+use foretoken_core::{Format, GluActivation, MatrixLayout, Phase, RowSet};
 
 use crate::device::{BROADCAST_LANES, NARROW_LANES};
 use crate::gpu_ops::{GpuActivation, GpuOps, GpuVector, row_set_index};
@@ -60,8 +60,8 @@ enum Epilogue {
     Store,
     Bias,
     Add,
-    Gated,
-    SwiGlu,
+    Gated(GluActivation),
+    Glu(GluActivation),
 }
 
 impl Epilogue {
@@ -70,16 +70,33 @@ impl Epilogue {
             Epilogue::Store => "lib/epilogue_store.wgsl",
             Epilogue::Bias => "lib/epilogue_bias.wgsl",
             Epilogue::Add => "lib/epilogue_add.wgsl",
-            Epilogue::Gated => "lib/epilogue_gated.wgsl",
-            Epilogue::SwiGlu => "lib/epilogue_swiglu.wgsl",
+            Epilogue::Gated(_) => "lib/epilogue_gated.wgsl",
+            Epilogue::Glu(_) => "lib/epilogue_glu.wgsl",
         }
+    }
+
+    /// What the slot `glu` holds.
+    const fn glu_file(self) -> &'static str {
+        match self {
+            Epilogue::Gated(GluActivation::Silu) | Epilogue::Glu(GluActivation::Silu) => {
+                "lib/glu_silu.wgsl"
+            }
+            Epilogue::Gated(GluActivation::GeluTanh) | Epilogue::Glu(GluActivation::GeluTanh) => {
+                "lib/glu_gelu_tanh.wgsl"
+            }
+            Epilogue::Store | Epilogue::Bias | Epilogue::Add => "lib/glu_none.wgsl",
+        }
+    }
+
+    /// Whether accumulators come in pairs, gate and up.
+    const fn paired(self) -> bool {
+        matches!(self, Epilogue::Glu(_))
     }
 }
 
 fn kernel(
     format: Format,
     epilogue: Epilogue,
-    paired: bool,
     c: u32,
     shape: &MatmulShape,
     activations: Activations,
@@ -116,11 +133,12 @@ fn kernel(
             ("slice", slice),
             ("combine", combine),
             ("epilogue", epilogue.file()),
+            ("glu", epilogue.glu_file()),
         ]),
         constants: constants([
             ("R", shape.outputs),
             ("C", c),
-            ("PAIR", if paired { 2 } else { 1 }),
+            ("PAIR", if epilogue.paired() { 2 } else { 1 }),
             ("SPLIT", shape.split),
             ("WORKGROUP", shape.workgroup),
             MAX_STEP_ROWS,
@@ -143,14 +161,18 @@ fn kernel(
 const TILE_SLOTS: u32 = 64;
 const TILE_ROWS: u32 = 32;
 
-fn tiled_kernel(format: Format, epilogue: Epilogue, paired: bool) -> Kernel {
+fn tiled_kernel(format: Format, epilogue: Epilogue) -> Kernel {
     Kernel {
         file: "ops/matmul_tiled.wgsl",
-        slots: slots([("quant", quant_file(format)), ("epilogue", epilogue.file())]),
+        slots: slots([
+            ("quant", quant_file(format)),
+            ("epilogue", epilogue.file()),
+            ("glu", epilogue.glu_file()),
+        ]),
         constants: constants([
             ("R", 8),
             ("C", 4),
-            ("PAIR", if paired { 2 } else { 1 }),
+            ("PAIR", if epilogue.paired() { 2 } else { 1 }),
             MAX_STEP_ROWS,
         ]),
         ..KERNEL
@@ -176,12 +198,14 @@ fn uniform_rows(cols: u32, c: u32) -> u32 {
     (UNIFORM_BYTES / 4) as u32 / cols / unit * unit
 }
 
-const EPILOGUES: [Epilogue; 5] = [
+const EPILOGUES: [Epilogue; 7] = [
     Epilogue::Store,
     Epilogue::Bias,
     Epilogue::Add,
-    Epilogue::Gated,
-    Epilogue::SwiGlu,
+    Epilogue::Gated(GluActivation::Silu),
+    Epilogue::Glu(GluActivation::Silu),
+    Epilogue::Gated(GluActivation::GeluTanh),
+    Epilogue::Glu(GluActivation::GeluTanh),
 ];
 
 /// Every variant of these shapes for so many lanes, each once.
@@ -192,9 +216,8 @@ fn of_shapes(formats: &[Format], shapes: &[MatmulShape], lanes: u32) -> Vec<Kern
         for epilogue in EPILOGUES {
             for shape in shapes {
                 for c in [1, 2, 4, 8].into_iter().filter(|c| *c <= shape.most_rows) {
-                    let paired = epilogue == Epilogue::SwiGlu;
                     for &activations in ways(shape, lanes) {
-                        let kernel = kernel(format, epilogue, paired, c, shape, activations, lanes);
+                        let kernel = kernel(format, epilogue, c, shape, activations, lanes);
                         if seen.insert(kernel) {
                             kernels.push(kernel);
                         }
@@ -222,7 +245,7 @@ pub(crate) fn catalog(formats: &[Format], tier: Tier) -> Vec<Kernel> {
     }
     for &format in formats {
         for epilogue in EPILOGUES {
-            kernels.push(tiled_kernel(format, epilogue, epilogue == Epilogue::SwiGlu));
+            kernels.push(tiled_kernel(format, epilogue));
         }
     }
     kernels
@@ -285,27 +308,28 @@ impl GpuOps {
         }
     }
 
-    pub(crate) fn record_matmul_swiglu(
+    pub(crate) fn record_matmul_glu(
         &mut self,
         x: &GpuActivation,
         w: &GpuMatrix,
+        activation: GluActivation,
         out: &GpuActivation,
     ) {
         assert_eq!(
             w.layout,
             MatrixLayout::GateUp,
-            "matmul_swiglu: a gate-and-up matrix"
+            "matmul_glu: a gate-and-up matrix"
         );
         for slab in &w.slabs {
             let epilogue = if slab.paired {
-                Epilogue::SwiGlu
+                Epilogue::Glu(activation)
             } else {
                 Epilogue::Store
             };
             self.slab(x, w, slab, None, epilogue, out);
         }
         for slab in &w.up_slabs {
-            self.slab(x, w, slab, None, Epilogue::Gated, out);
+            self.slab(x, w, slab, None, Epilogue::Gated(activation), out);
         }
     }
 
@@ -359,19 +383,11 @@ impl GpuOps {
         let uniform = from_uniform.is_some();
         let activations = from_uniform.unwrap_or(buffer);
         let (kernel, workgroups, rows_a_chunk) = if tiled {
-            let kernel = tiled_kernel(slab.format, epilogue, slab.paired);
+            let kernel = tiled_kernel(slab.format, epilogue);
             let workgroups = slab.outputs.div_ceil(TILE_SLOTS / pair);
             (kernel, workgroups, TILE_ROWS)
         } else {
-            let kernel = kernel(
-                slab.format,
-                epilogue,
-                slab.paired,
-                c,
-                &shape,
-                activations,
-                lanes,
-            );
+            let kernel = kernel(slab.format, epilogue, c, &shape, activations, lanes);
             let groups = shape.workgroup / (8 * shape.split) * (shape.outputs / pair);
             (kernel, slab.groups().div_ceil(groups), c)
         };

@@ -6,6 +6,7 @@ pub(crate) mod embed;
 pub(crate) mod logprobs;
 pub(crate) mod matmul;
 pub(crate) mod next_step;
+pub(crate) mod qk_norm;
 pub(crate) mod rms_norm;
 
 use foretoken_core::MAX_PREFILL_ROWS;

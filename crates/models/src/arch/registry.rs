@@ -5,11 +5,25 @@ use foretoken_weights::ByteSource;
 
 use crate::{ModelsError, load_context::LoadContext};
 
+#[path = "gemma3.rs"]
+mod gemma3;
 #[path = "llama.rs"]
 mod llama;
+#[path = "qwen2.rs"]
+mod qwen2;
+#[path = "qwen3.rs"]
+mod qwen3;
+#[path = "smollm3.rs"]
+mod smollm3;
 
 /// The architectures of each file.
-pub(crate) static NAMES: &[&[&str]] = &[llama::NAMES];
+pub(crate) static NAMES: &[&[&str]] = &[
+    gemma3::NAMES,
+    llama::NAMES,
+    qwen2::NAMES,
+    qwen3::NAMES,
+    smollm3::NAMES,
+];
 
 /// Loads a model of `architecture`, as `general.architecture` spells it, or says which are known.
 pub(crate) async fn load<O: Ops + 'static, S: ByteSource + ?Sized>(
@@ -17,7 +31,11 @@ pub(crate) async fn load<O: Ops + 'static, S: ByteSource + ?Sized>(
     context: &mut LoadContext<'_, O, S>,
 ) -> Result<Box<dyn LanguageModel<O>>, ModelsError> {
     match architecture {
+        name if gemma3::NAMES.contains(&name) => Ok(Box::new(gemma3::load(name, context).await?)),
         name if llama::NAMES.contains(&name) => Ok(Box::new(llama::load(name, context).await?)),
+        name if qwen2::NAMES.contains(&name) => Ok(Box::new(qwen2::load(name, context).await?)),
+        name if qwen3::NAMES.contains(&name) => Ok(Box::new(qwen3::load(name, context).await?)),
+        name if smollm3::NAMES.contains(&name) => Ok(Box::new(smollm3::load(name, context).await?)),
         name => Err(super::unsupported(name)),
     }
 }

@@ -59,6 +59,7 @@ impl OneLayer {
             head_dim: 8,
             scale: 0.35,
             rope: foretoken_core::RopeStyle::Interleaved,
+            window: None,
         };
         Self {
             table: weights(ops, 10, &[(VOCAB, HIDDEN)], Stacked),
@@ -78,6 +79,7 @@ impl OneLayer {
                     heads: 2,
                     kv_heads: 2,
                     head_dim: 8,
+                    window: None,
                 })
                 .unwrap(),
             rope: ops
@@ -107,7 +109,7 @@ impl OneLayer {
         logit_rows: usize,
     ) -> (Vec<u32>, Vec<Chosen>) {
         ops.begin(phase, rows, logit_rows);
-        ops.embed(&self.table, &self.x);
+        ops.embed(&self.table, 1.0, &self.x);
         ops.rms_norm(&self.x, &self.norm, 1e-5, &self.normed);
         ops.matmul(&self.normed, &self.qkv, None, &self.qkv_out);
         ops.attention(
@@ -117,7 +119,12 @@ impl OneLayer {
             &self.shape,
             &self.attended,
         );
-        ops.matmul_swiglu(&self.attended, &self.gate_up, &self.ffn);
+        ops.matmul_glu(
+            &self.attended,
+            &self.gate_up,
+            GluActivation::Silu,
+            &self.ffn,
+        );
         ops.matmul_add(&self.ffn, &self.down, &self.x);
         ops.rms_norm(&self.x, &self.norm, 1e-5, &self.last);
         ops.matmul(&self.last, &self.table, None, &self.logits);
@@ -218,7 +225,7 @@ fn the_bias_is_added_and_matmul_add_keeps_what_was_there() {
     let mut ops = CpuOps::new();
     let model = OneLayer::new(&mut ops);
     ops.begin(Phase::Rows, &[row(5, 0, 0)], 1);
-    ops.embed(&model.table, &model.x);
+    ops.embed(&model.table, 1.0, &model.x);
     let bias: Vec<f32> = (0..64).map(|i| i as f32).collect();
     ops.matmul(&model.x, &model.qkv, None, &model.qkv_out);
     let without = now(ops.read_activation(&model.qkv_out)).unwrap();

@@ -1,6 +1,6 @@
-//! What is run: every op, for every format, at the row counts that have kernels of their own.
+//! What is run: every op, at the row counts that have kernels of their own; for every format.
 
-use foretoken_core::{Format, Ops, OpsError, Phase, Sampling};
+use foretoken_core::{Format, GluActivation, Ops, OpsError, Phase, Sampling};
 
 use super::runs::{self, Product};
 
@@ -11,6 +11,29 @@ const PASSES: [(usize, Phase); 4] = [
     (16, Phase::Rows),
     (31, Phase::Prefill),
 ];
+
+/// The products that have kernels of their own.
+const PRODUCTS: [Product; 3] = [
+    Product::Plain,
+    Product::Add,
+    Product::Glu(GluActivation::Silu),
+];
+
+/// The formats of nearly every file. A kernel differs between formats by what reads one block, so the others' products run once each: a software
+/// driver compiles for a minute as it is.
+const COMMON: [&str; 6] = ["f16", "q4_0", "q4_1", "q4_k", "q6_k", "q8_0"];
+
+/// The products to run for a format, and with which passes.
+fn products(format: Format) -> Vec<(Product, (usize, Phase))> {
+    if !COMMON.contains(&format.name()) {
+        let passes = [PASSES[0], PASSES[2], PASSES[3]];
+        return PRODUCTS.into_iter().zip(passes).collect();
+    }
+    let products = |pass| PRODUCTS.map(|product| (product, pass));
+    let mut all: Vec<_> = PASSES.into_iter().flat_map(products).collect();
+    all.push((Product::Bias, PASSES[0]));
+    all
+}
 
 /// One kernel on known data.
 #[derive(Debug)]
@@ -27,9 +50,11 @@ pub(super) struct Case {
 enum What {
     Embed(Format),
     RmsNorm,
+    QkNorm,
     Product(Product, Format, usize, Phase),
     /// Rows of the passes that fill the cache one after another; the last one's results count.
-    Attention(&'static [usize]),
+    /// With the window that its rows have.
+    Attention(&'static [usize], Option<u32>),
     Choose(Sampling),
     Logprobs,
     NextStep,
@@ -45,7 +70,8 @@ impl Case {
             What::Product(product, format, rows, phase) => {
                 runs::product(ops, *product, *format, plain, *rows, *phase).await
             }
-            What::Attention(passes) => runs::attention(ops, plain, passes).await,
+            What::QkNorm => runs::qk_norm(ops, plain).await,
+            What::Attention(passes, window) => runs::attention(ops, plain, passes, *window).await,
             What::Choose(sampling) => runs::choose(ops, plain, sampling).await,
             What::Logprobs => runs::logprobs(ops, plain).await,
             What::NextStep => runs::next_step(ops, plain).await,
@@ -71,29 +97,34 @@ pub(super) fn all(formats: &[Format], half_precision_cache: bool) -> Vec<Case> {
         let name = format.name();
         // A fused multiply-add rounds once where the CPU rounds twice.
         add(format!("embed[{name}]"), 1e-6, What::Embed(format));
-        for (rows, phase) in PASSES {
+        for (product, (rows, phase)) in products(format) {
             let kind = match phase {
                 Phase::Prefill => "prompt rows",
                 Phase::Rows => "rows",
             };
-            for product in [Product::Plain, Product::Add, Product::SwiGlu] {
-                let kernel = format!("{}[{name}], {rows} {kind}", product.op());
-                add(kernel, 2e-5, What::Product(product, format, rows, phase));
-            }
+            let kernel = match product {
+                Product::Bias => format!("matmul[{name}] with a bias"),
+                _ => format!("{}[{name}], {rows} {kind}", product.op()),
+            };
+            add(kernel, 2e-5, What::Product(product, format, rows, phase));
         }
-        let (rows, phase) = PASSES[0];
-        let biased = What::Product(Product::Bias, format, rows, phase);
-        add(format!("matmul[{name}] with a bias"), 2e-5, biased);
     }
+    // The activation is the same text for every format.
+    let (rows, phase) = PASSES[1];
+    let geglu = Product::Glu(GluActivation::GeluTanh);
+    let geglu = What::Product(geglu, plain, rows, phase);
+    add("matmul_glu with GELU".to_owned(), 2e-5, geglu);
     add("rms_norm".to_owned(), 1e-5, What::RmsNorm);
+    add("qk_norm".to_owned(), 1e-5, What::QkNorm);
     let cached = if half_precision_cache { 1e-3 } else { 2e-5 };
     // A short context may be one dispatch; the other ends in the second span of positions.
-    let passes: [(&str, &[usize]); 2] = [
-        ("attention, short", &[3, 1, 4]),
-        ("attention, long", &[32, 32, 32, 30, 5]),
+    let passes: [(&str, &[usize], Option<u32>); 3] = [
+        ("attention, short", &[3, 1, 4], None),
+        ("attention, long", &[32, 32, 32, 30, 5], None),
+        ("attention, a window", &[32, 32, 32, 32, 7], Some(17)),
     ];
-    for (name, passes) in passes {
-        add(name.to_owned(), cached, What::Attention(passes));
+    for (name, passes, window) in passes {
+        add(name.to_owned(), cached, What::Attention(passes, window));
     }
     for (name, sampling) in samplings() {
         add(format!("choose, {name}"), 0.0, What::Choose(sampling));

@@ -1,9 +1,9 @@
 //! One op at a time on any ops: allocate, record, submit, read.
 
 use foretoken_core::{
-    AttentionShape, Chosen, Format, KvShape, MatchOrder, MatrixLayout, MatrixPart, NgramLookup,
-    Ops, OpsError, Phase, Position, RopeStyle, RopeTableSpec, Row, RowSet, Sampling, StepLimits,
-    TokenId,
+    AttentionShape, Chosen, Format, GluActivation, KvShape, MatchOrder, MatrixLayout, MatrixPart,
+    NgramLookup, Ops, OpsError, Phase, Position, RopeStyle, RopeTableSpec, Row, RowSet, Sampling,
+    StepLimits, TokenId,
 };
 
 use super::data::{Random, bytes_of};
@@ -14,7 +14,7 @@ pub(super) enum Product {
     Plain,
     Bias,
     Add,
-    SwiGlu,
+    Glu(GluActivation),
 }
 
 impl Product {
@@ -23,7 +23,7 @@ impl Product {
         match self {
             Product::Plain | Product::Bias => "matmul",
             Product::Add => "matmul_add",
-            Product::SwiGlu => "matmul_swiglu",
+            Product::Glu(_) => "matmul_glu",
         }
     }
 }
@@ -89,7 +89,7 @@ pub(super) async fn embed<O: Ops>(ops: &mut O, format: Format) -> Result<Vec<f32
     let table = matrix(ops, format, &[&bytes], rows as u32, COLS)?;
     let out = ops.activation("out", COLS, RowSet::All)?;
     ops.begin(Phase::Rows, &counted(rows, 0), 1);
-    ops.embed(&table, &out);
+    ops.embed(&table, 1.5, &out);
     ops.submit()?;
     ops.read_activation(&out).await
 }
@@ -103,13 +103,31 @@ pub(super) async fn rms_norm<O: Ops>(ops: &mut O, plain: Format) -> Result<Vec<f
     let all = ops.activation("all", COLS, RowSet::All)?;
     let last = ops.activation("last", COLS, RowSet::Logits)?;
     ops.begin(Phase::Rows, &counted(rows, 0), 3);
-    ops.embed(&table, &x);
+    ops.embed(&table, 1.0, &x);
     ops.rms_norm(&x, &weight, EPS, &all);
     ops.rms_norm(&x, &weight, EPS, &last);
+    ops.rms_norm_add(&all, &weight, EPS, &x);
     ops.submit()?;
     let mut values = ops.read_activation(&all).await?;
     values.extend(ops.read_activation(&last).await?);
+    values.extend(ops.read_activation(&x).await?);
     Ok(values)
+}
+
+pub(super) async fn qk_norm<O: Ops>(ops: &mut O, plain: Format) -> Result<Vec<f32>, OpsError> {
+    let rows = 5;
+    let shape = attention_shape(None);
+    let cols = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+    let values = Random(9).values(rows * cols as usize);
+    let table = table(ops, plain, &values, cols)?;
+    let qkv = ops.activation("qkv", cols, RowSet::All)?;
+    let weight = Random(3).values(2 * shape.head_dim as usize);
+    let weight = ops.vector("weight", &weight)?;
+    ops.begin(Phase::Rows, &counted(rows, 0), 1);
+    ops.embed(&table, 1.0, &qkv);
+    ops.qk_norm(&qkv, &weight, EPS, &shape);
+    ops.submit()?;
+    ops.read_activation(&qkv).await
 }
 
 pub(super) async fn product<O: Ops>(
@@ -126,7 +144,7 @@ pub(super) async fn product<O: Ops>(
         random.weights(format, weights),
         random.weights(format, weights),
     ];
-    let used = if product == Product::SwiGlu { 2 } else { 1 };
+    let used = if let Product::Glu(_) = product { 2 } else { 1 };
     let parts: Vec<&[u8]> = parts[..used].iter().map(Vec::as_slice).collect();
     let w = matrix(ops, format, &parts, OUTPUTS, COLS)?;
     let x_table = table(ops, plain, &random.values(rows * COLS as usize), COLS)?;
@@ -136,18 +154,29 @@ pub(super) async fn product<O: Ops>(
     let x = ops.activation("x", COLS, RowSet::All)?;
     let out = ops.activation("out", OUTPUTS, RowSet::All)?;
     ops.begin(phase, &counted(rows, 0), 1);
-    ops.embed(&x_table, &x);
+    ops.embed(&x_table, 1.0, &x);
     match product {
         Product::Plain => ops.matmul(&x, &w, None, &out),
         Product::Bias => ops.matmul(&x, &w, Some(&bias), &out),
         Product::Add => {
-            ops.embed(&y_table, &out);
+            ops.embed(&y_table, 1.0, &out);
             ops.matmul_add(&x, &w, &out);
         }
-        Product::SwiGlu => ops.matmul_swiglu(&x, &w, &out),
+        Product::Glu(activation) => ops.matmul_glu(&x, &w, activation, &out),
     }
     ops.submit()?;
     ops.read_activation(&out).await
+}
+
+fn attention_shape(window: Option<u32>) -> AttentionShape {
+    AttentionShape {
+        heads: 9,
+        kv_heads: 3,
+        head_dim: 64,
+        scale: 0.125,
+        rope: RopeStyle::Interleaved,
+        window,
+    }
 }
 
 /// What attention gives in the last of several passes, `passes` rows each, one after another in the cache.
@@ -155,14 +184,9 @@ pub(super) async fn attention<O: Ops>(
     ops: &mut O,
     plain: Format,
     passes: &[usize],
+    window: Option<u32>,
 ) -> Result<Vec<f32>, OpsError> {
-    let shape = AttentionShape {
-        heads: 9,
-        kv_heads: 3,
-        head_dim: 64,
-        scale: 0.125,
-        rope: RopeStyle::Interleaved,
-    };
+    let shape = attention_shape(window);
     let cols = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
     let queries = shape.heads * shape.head_dim;
     let positions = passes.iter().sum::<usize>();
@@ -179,6 +203,7 @@ pub(super) async fn attention<O: Ops>(
         heads: shape.heads,
         kv_heads: shape.kv_heads,
         head_dim: shape.head_dim,
+        window,
     })?;
     let x = Random(6).values(positions * cols as usize);
     let table = table(ops, plain, &x, cols)?;
@@ -197,7 +222,7 @@ pub(super) async fn attention<O: Ops>(
         }
         first += rows.len() as Position;
         ops.begin(phase, &rows, 1);
-        ops.embed(&table, &qkv);
+        ops.embed(&table, 1.0, &qkv);
         ops.attention(&qkv, &rope, &kv, &shape, &out);
         ops.submit()?;
     }
@@ -223,7 +248,7 @@ impl<O: Ops> Head<O> {
     }
 
     fn record(&self, ops: &mut O) {
-        ops.embed(&self.table, &self.all);
+        ops.embed(&self.table, 1.0, &self.all);
         ops.rms_norm(&self.all, &self.weight, EPS, &self.logits);
     }
 }
@@ -302,6 +327,7 @@ pub(super) async fn next_step<O: Ops>(ops: &mut O, plain: Format) -> Result<Vec<
         heads: 1,
         kv_heads: 1,
         head_dim: 32,
+        window: None,
     })?;
     let head = Head::new(ops, plain, &logits, WORDS)?;
     let lookup = NgramLookup {

@@ -4,7 +4,7 @@ use foretoken_core::{AttentionShape, Row};
 
 use crate::{dot::dot, kv_cache::CpuKvCache};
 
-/// `out[i] = Σ_p softmax_p(scale · q_i·k_p) · v_p` over positions `0..=position of row i`; `qkv` is
+/// `out[i] = Σ_p softmax_p(scale · q_i·k_p) · v_p` over positions `0..=position of row i`, or the last `window` of them; `qkv` is
 /// `[rows, (heads + 2·kv_heads) · head_dim]`, `out` `[rows, heads · head_dim]`.
 pub(crate) fn attention(
     qkv: &[f32],
@@ -32,7 +32,7 @@ pub(crate) fn attention(
     let qkv = qkv.chunks_exact((heads + 2 * kv_heads) * head_dim);
     for ((qkv, row), out) in qkv.zip(rows).zip(out.chunks_exact_mut(heads * head_dim)) {
         let start = kv.offset(&Row {
-            position: 0,
+            position: shape.first_position(row.position),
             ..*row
         });
         let end = kv.offset(row) + kv_len;
@@ -65,12 +65,19 @@ mod tests {
 
     #[test]
     fn equals_f64_over_its_own_positions_only() {
+        equals_f64(None);
+        equals_f64(Some(2));
+        equals_f64(Some(9));
+    }
+
+    fn equals_f64(window: Option<u32>) {
         let shape = AttentionShape {
             heads: 4,
             kv_heads: 2,
             head_dim: 8,
             scale: 0.7,
             rope: RopeStyle::Interleaved,
+            window,
         };
         let kv = kv_cache(KvShape {
             sequences: 2,
@@ -78,6 +85,7 @@ mod tests {
             heads: 2,
             kv_heads: 2,
             head_dim: 8,
+            window: None,
         });
         *kv.keys.borrow_mut() = noise(3, 2 * 6 * 16);
         *kv.values.borrow_mut() = noise(4, 2 * 6 * 16);
@@ -104,8 +112,15 @@ mod tests {
                         .sum::<f64>()
                         * 0.7
                 };
+                let first = window.map_or(0, |window| (row.position + 1).saturating_sub(window));
                 let weights: Vec<f64> = (0..=row.position as usize)
-                    .map(|p| score(p).exp())
+                    .map(|p| {
+                        if p < first as usize {
+                            0.0
+                        } else {
+                            score(p).exp()
+                        }
+                    })
                     .collect();
                 let total: f64 = weights.iter().sum();
                 for d in 0..8 {
@@ -132,6 +147,7 @@ mod tests {
             head_dim: 4,
             scale: 1.0,
             rope: RopeStyle::Halves,
+            window: None,
         };
         let kv = kv_cache(KvShape {
             sequences: 1,
@@ -139,6 +155,7 @@ mod tests {
             heads: 1,
             kv_heads: 1,
             head_dim: 4,
+            window: None,
         });
         kv.keys
             .borrow_mut()

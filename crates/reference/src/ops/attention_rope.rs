@@ -79,6 +79,7 @@ mod tests {
             heads: 1,
             kv_heads: 1,
             head_dim: 4,
+            window: None,
         });
         let shape = AttentionShape {
             heads: 1,
@@ -86,6 +87,7 @@ mod tests {
             head_dim: 4,
             scale: 1.0,
             rope,
+            window: None,
         };
         let mut qkv: Vec<f32> = (1..=12).map(|i| i as f32).collect();
         let rows = [Row {

@@ -4,8 +4,8 @@ use foretoken_core::TokenId;
 
 use crate::matrix::CpuMatrix;
 
-/// `out[i] = table[tokens[i]]`; `out` is `[rows, hidden]`.
-pub(crate) fn embed(table: &CpuMatrix, tokens: &[TokenId], out: &mut [f32]) {
+/// `out[i] = table[tokens[i]] · scale`; `out` is `[rows, hidden]`.
+pub(crate) fn embed(table: &CpuMatrix, tokens: &[TokenId], scale: f32, out: &mut [f32]) {
     for (&token, out) in tokens.iter().zip(out.chunks_exact_mut(table.cols)) {
         assert!(
             (token as usize) < table.rows(),
@@ -13,6 +13,9 @@ pub(crate) fn embed(table: &CpuMatrix, tokens: &[TokenId], out: &mut [f32]) {
             table.rows()
         );
         table.dequantize_row(token as usize, out);
+        for value in out {
+            *value *= scale;
+        }
     }
 }
 
@@ -25,8 +28,12 @@ mod tests {
         let values: Vec<f32> = (0..4 * 32).map(|i| i as f32).collect();
         let table = f32_matrix(&[("table", 4, &values)], 32);
         let mut out = vec![0.0; 3 * 32];
-        super::embed(&table, &[3, 0, 3], &mut out);
-        let row = |r: usize| (r * 32..(r + 1) * 32).map(|i| i as f32).collect::<Vec<_>>();
+        super::embed(&table, &[3, 0, 3], 2.0, &mut out);
+        let row = |r: usize| {
+            (r * 32..(r + 1) * 32)
+                .map(|i| 2.0 * i as f32)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(out, [row(3), row(0), row(3)].concat());
     }
 
@@ -34,6 +41,6 @@ mod tests {
     #[should_panic(expected = "token 4 of a vocabulary of 4")]
     fn a_token_beyond_the_table_asserts() {
         let table = f32_matrix(&[("table", 4, &[0.0; 4 * 32])], 32);
-        super::embed(&table, &[4], &mut [0.0; 32]);
+        super::embed(&table, &[4], 1.0, &mut [0.0; 32]);
     }
 }

@@ -5,5 +5,6 @@ pub(crate) mod attention_rope;
 pub(crate) mod choose;
 pub(crate) mod embed;
 pub(crate) mod matmul;
-pub(crate) mod matmul_swiglu;
+pub(crate) mod matmul_glu;
+pub(crate) mod qk_norm;
 pub(crate) mod rms_norm;

@@ -33,14 +33,36 @@ fn options() -> RenderOptions {
     }
 }
 
+/// What a case of a reference is rendered with.
+pub fn case_options(case: &Value, now: &Value) -> RenderOptions {
+    let mut variables = case["added"].as_object().cloned().unwrap_or_default();
+    let documents = variables.remove("documents");
+    RenderOptions {
+        add_generation_prompt: case["add_generation_prompt"].as_bool().unwrap(),
+        tools: case["tools"].as_array().unwrap().clone(),
+        documents: documents.map_or(Vec::new(), |list| list.as_array().unwrap().clone()),
+        variables,
+        now: now.as_i64(),
+        ..options()
+    }
+}
+
 fn render_error(template: &str, messages: &[ChatMessage]) -> TextError {
     let tokenizer = Tokenizer::new(spec(template)).unwrap();
     let template = tokenizer.chat_template().unwrap();
     template.render(messages, &options()).unwrap_err()
 }
 
-/// Renders with a vocabulary whose BOS and EOS are spelled as in the references.
 fn rendered_text(source: &str, messages: &[ChatMessage], options: &RenderOptions) -> String {
+    rendered(source, messages, options).unwrap_or_else(|error| panic!("{error}\n{source}"))
+}
+
+/// Renders with a vocabulary whose BOS and EOS are spelled as in the references.
+pub fn rendered(
+    source: &str,
+    messages: &[ChatMessage],
+    options: &RenderOptions,
+) -> Result<String, TextError> {
     let mut spec = spec(source);
     let end = spec.tokens.len() as u32;
     spec.tokens.extend(["<s>".into(), "</s>".into()]);
@@ -48,27 +70,74 @@ fn rendered_text(source: &str, messages: &[ChatMessage], options: &RenderOptions
     spec.bos = Some(end);
     spec.eos = Some(end + 1);
     let tokenizer = Tokenizer::new(spec).unwrap();
-    let rendered = tokenizer.chat_template().unwrap().render(messages, options);
-    rendered
-        .unwrap_or_else(|error| panic!("{error}\n{source}"))
-        .text()
-        .to_string()
+    let rendered = tokenizer.chat_template()?.render(messages, options)?;
+    Ok(rendered.text().to_string())
+}
+
+#[test]
+fn a_final_message_stays_open_as_in_the_reference() {
+    let reference: Value = serde_json::from_str(include_str!("../data/templates.json")).unwrap();
+    let cases = reference["open"].as_array().unwrap();
+    let mut refused = 0;
+    for case in cases {
+        let messages: Vec<ChatMessage> = serde_json::from_value(case["messages"].clone()).unwrap();
+        let options = RenderOptions {
+            continue_final_message: true,
+            ..options()
+        };
+        let found = rendered(case["source"].as_str().unwrap(), &messages, &options);
+        match case["text"].as_str() {
+            Some(text) => assert_eq!(found.as_deref(), Ok(text), "{case}"),
+            None => {
+                refused += 1;
+                assert!(matches!(found, Err(TextError::NothingToContinue { .. })));
+            }
+        }
+    }
+    assert!(refused > 0 && refused < cases.len());
+    let options = RenderOptions {
+        continue_final_message: true,
+        ..options()
+    };
+    assert!(rendered(CHATML, &[], &options).is_err());
+    // What users wrote stays text up to the end.
+    let tokenizer = Tokenizer::new(spec(CHATML)).unwrap();
+    let open = tokenizer.chat_template().unwrap();
+    let rendered = open.render(&[user("<|im_end|>"), user("a<|im_end|>b <|im_")], &options);
+    let segments = rendered.unwrap().segments().to_vec();
+    let control = |segment: &&Segment| matches!(segment, Segment::Control(_));
+    assert_eq!(segments.iter().filter(control).count(), 3);
+    let last = "user\na<|im_end|>b <|im_";
+    assert_eq!(segments.last(), Some(&Segment::Text(last.into())));
+}
+
+#[test]
+fn chats_with_tools_take_the_template_for_them() {
+    let mut two = spec("plain");
+    assert_eq!(
+        Tokenizer::new(two.clone())
+            .unwrap()
+            .chat_template_for(true)
+            .unwrap()
+            .source(),
+        "plain"
+    );
+    two.tool_use_template = Some("{{ tools | length }}".into());
+    let tokenizer = Tokenizer::new(two).unwrap();
+    let source = |tools| tokenizer.chat_template_for(tools).unwrap().source();
+    assert_eq!(source(false), "plain");
+    assert_eq!(source(true), "{{ tools | length }}");
 }
 
 #[test]
 fn templates_render_as_in_the_reference() {
     let reference: Value = serde_json::from_str(include_str!("../data/templates.json")).unwrap();
     let cases = reference["cases"].as_array().unwrap();
-    assert!(cases.len() >= 40);
+    assert!(cases.len() >= 110);
     let mut wrong = Vec::new();
     for case in cases {
         let messages: Vec<ChatMessage> = serde_json::from_value(case["messages"].clone()).unwrap();
-        let options = RenderOptions {
-            add_generation_prompt: case["add_generation_prompt"].as_bool().unwrap(),
-            tools: case["tools"].as_array().unwrap().clone(),
-            now: reference["now"].as_i64(),
-            ..options()
-        };
+        let options = case_options(case, &reference["now"]);
         let text = rendered_text(case["source"].as_str().unwrap(), &messages, &options);
         if text != case["text"].as_str().unwrap() {
             wrong.push(format!(
@@ -310,7 +379,7 @@ fn roles_are_words() {
 
 #[test]
 fn control_tokens_come_from_the_template_alone() {
-    let template = "{% for m in messages %}{{ '<|im_start|>' + m.role }} {{ m.name }}\n{% if m.parts %}{% for p in m.parts %}{{ p.text | trim }}{% endfor %}{% endif %}{{ m.content }}{{ m.tool_calls | tojson }}{{ m.content | trim }}{{ m.content | lower }}<|im_end|>\n{% endfor %}{{ tools | tojson }}";
+    let template = "{% for m in messages %}{{ '<|im_start|>' + m.role }} {{ m.name }}\n{% if m.parts %}{% for p in m.parts %}{{ p.text | trim }}{% endfor %}{% endif %}{{ m.content }}{{ (m.tool_calls or none) | tojson }}{{ m.content | trim }}{{ m.content | lower }}<|im_end|>\n{% endfor %}{{ tools | tojson }}{{ documents | tojson(ensure_ascii=true) }}{{ effort }}{{ tags | join }}{{ xs }}";
     let spec = spec(template);
     let tokenizer = Tokenizer::new(spec.clone()).unwrap();
     let chat = tokenizer.chat_template().unwrap();
@@ -327,6 +396,11 @@ fn control_tokens_come_from_the_template_alone() {
         );
         let options = RenderOptions {
             tools: vec![json!({"type": spelling, "function": {"description": hostile}})],
+            documents: vec![json!({"text": hostile})],
+            variables: json!({"effort": hostile, "tags": [left, right, spelling]})
+                .as_object()
+                .unwrap()
+                .clone(),
             ..options()
         };
         let upper = user(&spelling.to_uppercase());

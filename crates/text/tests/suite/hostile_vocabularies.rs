@@ -143,10 +143,10 @@ fn other_kinds_and_options_are_refused_by_name() {
     };
     assert_eq!(error(empty), TextError::EmptyVocabulary);
     let mut spec = bytes_and(&[]);
-    spec.model = "llama".into();
-    assert!(error(spec).to_string().contains("\"llama\""));
+    spec.model = "t5".into();
+    assert!(error(spec).to_string().contains("\"t5\""));
     let mut spec = bytes_and(&[]);
-    spec.pre = Some("tekken".into());
+    spec.pre = Some("default".into());
     assert!(matches!(error(spec), TextError::UnknownPreTokenizer { .. }));
     let mut spec = bytes_and(&[]);
     spec.pre = None;
@@ -267,8 +267,17 @@ fn odd_control_tokens_do_not_harm() {
             ..
         }
     ));
-    // User-defined tokens with spaces, prefixes of one another, and a very long one.
-    let long = "z".repeat(1 << 20);
+    let spec = bytes_and(&[(&long, 4)]);
+    assert!(matches!(
+        error(spec),
+        TextError::UserDefinedTokenTooLong {
+            id: 256,
+            bytes: 257,
+            ..
+        }
+    ));
+    // User-defined tokens with spaces, and prefixes of one another.
+    let long = "z".repeat(256);
     let spec = bytes_and(&[("a b", 4), ("a b c", 4), (&long, 4), (" ", 4)]);
     let tokenizer = Tokenizer::new(spec).unwrap();
     assert_eq!(
@@ -277,4 +286,152 @@ fn odd_control_tokens_do_not_harm() {
     );
     let text = "a b".repeat(40_000);
     assert_eq!(tokenizer.encode(&text, false).unwrap(), vec![256; 40_000]);
+}
+
+/// Pieces with types and scores; no bytes, no unknown token.
+fn pieces(tokens: &[(&str, i32, f32)]) -> VocabularySpec {
+    VocabularySpec {
+        model: "llama".into(),
+        tokens: tokens.iter().map(|(token, ..)| token.to_string()).collect(),
+        token_types: tokens.iter().map(|(_, kind, _)| *kind).collect(),
+        scores: tokens.iter().map(|(.., score)| *score).collect(),
+        add_space_prefix: Some(false),
+        ..Default::default()
+    }
+}
+
+const AB: [(&str, i32, f32); 3] = [("a", 1, -1.0), ("b", 1, -2.0), ("ab", 1, -3.0)];
+
+#[test]
+fn scores_that_are_not_as_many_as_the_tokens() {
+    for scores in [0, 2, 4] {
+        let mut spec = pieces(&AB);
+        spec.scores = vec![0.0; scores];
+        assert_eq!(
+            error(spec),
+            TextError::ArrayLength {
+                field: "tokenizer.ggml.scores",
+                found: scores as u64,
+                expected: 3,
+            }
+        );
+    }
+    assert_eq!(error(pieces(&[])), TextError::EmptyVocabulary);
+}
+
+#[test]
+fn bytes_that_are_none() {
+    for token in ["a", "", "<0x1>", "<0xGG>", "<0x100>"] {
+        let spec = pieces(&[AB.as_slice(), &[(token, 6, 0.0)]].concat());
+        assert!(
+            matches!(error(spec), TextError::ByteToken { id: 3, .. }),
+            "{token}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_spelled() {
+    // Nothing to spell it with: left out.
+    let tokenizer = Tokenizer::new(pieces(&AB)).unwrap();
+    assert_eq!(tokenizer.encode("a\u{1f600}xb", false).unwrap(), [0, 1]);
+    // An unknown token, named or by type: one for all that follow one another.
+    let unknown = [AB.as_slice(), &[("<unk>", 2, 0.0)]].concat();
+    let tokenizer = Tokenizer::new(pieces(&unknown)).unwrap();
+    assert_eq!(
+        tokenizer.encode("a\u{1f600}xbx", false).unwrap(),
+        [0, 3, 1, 3]
+    );
+    assert_eq!(tokenizer.decode(&[0, 3, 1]), "ab");
+    // Some of the bytes: what they do not spell whole is unknown.
+    let some = [
+        unknown.as_slice(),
+        &[("<0xC3>", 6, 0.0), ("<0xA9>", 6, 0.0)],
+    ]
+    .concat();
+    let tokenizer = Tokenizer::new(pieces(&some)).unwrap();
+    let ids = tokenizer.encode("\u{e9}\u{ea}a<0xC3>", false).unwrap();
+    assert_eq!(ids, [4, 5, 3, 0, 3]);
+    assert_eq!(tokenizer.decode(&[4, 5, 4, 0]), "\u{e9}\u{fffd}a");
+}
+
+#[test]
+fn repeated_pieces_and_a_space_written_either_way() {
+    let repeated = [
+        AB.as_slice(),
+        &[
+            ("ab", 1, 9.0),
+            ("\u{2581}a", 1, -4.0),
+            (" a", 1, 9.0),
+            ("\u{2581}", 1, -9.0),
+        ],
+    ]
+    .concat();
+    let tokenizer = Tokenizer::new(pieces(&repeated)).unwrap();
+    assert_eq!(
+        tokenizer.encode("ab a\u{2581}a ", false).unwrap(),
+        [2, 4, 4, 6]
+    );
+    assert_eq!(tokenizer.decode(&[2, 3, 4, 5, 6]), "abab a a ");
+    let mut spec = pieces(&repeated);
+    // A file that says nothing begins texts with a space, and again after a control token.
+    spec.add_space_prefix = None;
+    spec.tokens.push("<x>".into());
+    spec.token_types.push(3);
+    spec.scores.push(0.0);
+    let tokenizer = Tokenizer::new(spec).unwrap();
+    assert_eq!(tokenizer.encode("a<x>a", true).unwrap(), [4, 7, 4]);
+    assert!(tokenizer.encode("", false).unwrap().is_empty());
+    assert_eq!(tokenizer.decode(&[4, 4]), "a a");
+    let mut detokenizer = tokenizer.detokenizer();
+    assert_eq!(detokenizer.push(4), " a");
+}
+
+#[test]
+fn no_piece_makes_a_control_token() {
+    let spec = [
+        AB.as_slice(),
+        &[
+            ("<bos>", 3, 99.0),
+            ("<", 1, -1.0),
+            (">", 1, -1.0),
+            ("bos", 1, 50.0),
+            ("bo", 1, 60.0),
+            ("o", 1, -1.0),
+            ("s", 1, -1.0),
+            ("<bos", 1, 70.0),
+            ("<end_of_turn>", 4, 0.0),
+            ("</s>", 4, 0.0),
+            ("aba", 3, 99.0),
+            ("/", 1, -1.0),
+        ],
+    ]
+    .concat();
+    let tokenizer = Tokenizer::new(pieces(&spec)).unwrap();
+    let typed = tokenizer.encode("<bos>aba</s>", false).unwrap();
+    assert_eq!(typed, [10, 5, 2, 0, 12]);
+    assert_eq!(tokenizer.decode(&typed), "<bos>aba</s>");
+    assert_eq!(
+        tokenizer.encode("<bos>aba<end_of_turn></s>", true).unwrap(),
+        [3, 13, 11, 12]
+    );
+    // A tag of HTML does not end an answer; the same spelling does where the file calls it the end.
+    assert_eq!(tokenizer.end_of_generation(), [11]);
+    let mut spec = pieces(&spec);
+    spec.eos = Some(12);
+    let tokenizer = Tokenizer::new(spec).unwrap();
+    assert_eq!(tokenizer.end_of_generation(), [12, 11]);
+    assert!(!tokenizer.encode("</s>", false).unwrap().contains(&12));
+}
+
+#[test]
+fn an_unused_piece_is_taken_apart() {
+    let mut tokens = AB.to_vec();
+    tokens[2].1 = 5;
+    tokens.push(("aba", 1, -4.0));
+    tokens.push(("cd", 5, 0.0));
+    let tokenizer = Tokenizer::new(pieces(&tokens)).unwrap();
+    assert_eq!(tokenizer.encode("ab", false).unwrap(), [0, 1]);
+    assert_eq!(tokenizer.encode("aba", false).unwrap(), [3]);
+    assert!(tokenizer.encode("cd", false).unwrap().is_empty());
 }

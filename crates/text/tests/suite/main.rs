@@ -2,6 +2,9 @@
 
 mod case;
 mod chat_templates;
+mod hostile_tokenizer_json;
 mod hostile_vocabularies;
+mod published_templates;
 mod reference;
 mod references;
+mod tokenizer_json;

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-/// Files of a split model.
+/// Files of a split model or of a folder.
 pub const PARTS: u64 = 1024;
 /// Metadata entries of a file.
 pub const METADATA_ENTRIES: u64 = 65_536;
@@ -20,5 +20,7 @@ pub const ARRAY_NESTING: u64 = 2;
 pub const METADATA_BYTES: u64 = u32::MAX as u64;
 /// Dimensions of a tensor.
 pub const DIMENSIONS: RangeInclusive<u32> = 1..=4;
+/// Bytes of a safetensors file's header, and of the index of a sharded model.
+pub const SAFETENSORS_HEADER_BYTES: u64 = 100_000_000;
 /// Alignment of tensors, a power of two.
 pub const ALIGNMENT: RangeInclusive<u32> = 8..=65_536;

@@ -1,10 +1,12 @@
 //! [`Metadata`]: a header's keys and values, kept compactly.
 
+mod build;
 mod read;
 mod value;
 
 use crate::WeightsError;
 use crate::error::{QUOTED_CHARS, quoted};
+pub(crate) use build::NewValue;
 pub use value::{NumberArray, StringArray, Value, ValueType};
 
 /// Keys and values of a GGUF header.

@@ -194,7 +194,7 @@ fn place_in_file<S: ByteSource + ?Sized>(
 }
 
 /// The tensors' indexes, sorted by name. Fails where two tensors of `file` have the same.
-pub(super) fn sorted_names(
+pub(crate) fn sorted_names(
     file: &str,
     tensors: &[TensorInfo],
     count: u32,

@@ -1,8 +1,8 @@
 //! `q4_0`: 32 weights as a half `d` and 16 bytes of nibbles; weight = d · (nibble − 8).
 
-use foretoken_core::QuantFormat;
+use foretoken_core::{QuantFormat, Quantize};
 
-use crate::quant::{assert_blocks, half, half_bits, words};
+use crate::quant::{assert_blocks, blocks_to_encode, half, half_bits, words};
 
 /// 4-bit quants around zero with one scale a block.
 #[derive(Debug)]
@@ -49,6 +49,31 @@ impl QuantFormat for Q4_0 {
         for (to, word) in quants.iter_mut().zip(words(&bytes[2..])) {
             *to = word;
         }
+    }
+
+    fn quantize(&self) -> Option<Quantize> {
+        Some(encode)
+    }
+}
+
+/// d = the value that is largest by size, the first of equals, / −8, so that it becomes nibble 0 exactly.
+fn encode(values: &[f32], out: &mut Vec<u8>) {
+    for (block, finite) in blocks_to_encode(&Q4_0, values) {
+        let mut most = block[0];
+        for &value in block {
+            if value.abs() > most.abs() {
+                most = value;
+            }
+        }
+        let d = if finite { most / -8.0 } else { f32::NAN };
+        // By the scale before it is rounded to a half, as the definition has it.
+        let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+        // Casting cuts off towards zero.
+        let nibble = |value: f32| ((value * inverse + 8.5) as u8).min(15);
+        out.extend(half::f16::from_f32(d).to_le_bytes());
+        let (low, high) = block.split_at(16);
+        let pairs = low.iter().zip(high);
+        out.extend(pairs.map(|(low, high)| nibble(*low) | nibble(*high) << 4));
     }
 }
 

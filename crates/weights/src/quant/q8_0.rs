@@ -1,8 +1,8 @@
 //! `q8_0`: 32 weights as a half `d` and 32 signed bytes; weight = d · byte.
 
-use foretoken_core::QuantFormat;
+use foretoken_core::{QuantFormat, Quantize};
 
-use crate::quant::{assert_blocks, half, half_bits, words};
+use crate::quant::{assert_blocks, blocks_to_encode, half, half_bits, words};
 
 /// 8-bit quants with one scale a block.
 #[derive(Debug)]
@@ -46,6 +46,22 @@ impl QuantFormat for Q8_0 {
         for (to, word) in quants.iter_mut().zip(words(&bytes[2..])) {
             *to = word;
         }
+    }
+
+    fn quantize(&self) -> Option<Quantize> {
+        Some(encode)
+    }
+}
+
+/// d = the largest of a block by size / 127; byte = value / d, halves away from zero.
+fn encode(values: &[f32], out: &mut Vec<u8>) {
+    for (block, finite) in blocks_to_encode(&Q8_0, values) {
+        let most = block.iter().fold(0.0f32, |most, v| most.max(v.abs()));
+        let d = if finite { most / 127.0 } else { f32::NAN };
+        // By the scale before it is rounded to a half, as the definition has it.
+        let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+        out.extend(half::f16::from_f32(d).to_le_bytes());
+        out.extend(block.iter().map(|v| ((v * inverse).round() as i8) as u8));
     }
 }
 

@@ -8,10 +8,26 @@ mod bf16;
 mod f16;
 #[path = "f32.rs"]
 mod f32;
+#[path = "iq4_nl.rs"]
+mod iq4_nl;
+#[path = "q2_k.rs"]
+mod q2_k;
+#[path = "q3_k.rs"]
+mod q3_k;
 #[path = "q4_0.rs"]
 mod q4_0;
 #[path = "q4_1.rs"]
 mod q4_1;
+#[path = "q4_k.rs"]
+mod q4_k;
+#[path = "q5_0.rs"]
+mod q5_0;
+#[path = "q5_1.rs"]
+mod q5_1;
+#[path = "q5_k.rs"]
+mod q5_k;
+#[path = "q6_k.rs"]
+mod q6_k;
 #[path = "q8_0.rs"]
 mod q8_0;
 
@@ -20,7 +36,15 @@ pub static FORMATS: &[Format] = &[
     &bf16::BF16,
     &f16::F16,
     &f32::F32,
+    &iq4_nl::IQ4_NL,
+    &q2_k::Q2_K,
+    &q3_k::Q3_K,
     &q4_0::Q4_0,
     &q4_1::Q4_1,
+    &q4_k::Q4_K,
+    &q5_0::Q5_0,
+    &q5_1::Q5_1,
+    &q5_k::Q5_K,
+    &q6_k::Q6_K,
     &q8_0::Q8_0,
 ];

@@ -8,6 +8,7 @@ use crate::read;
 const F32: u32 = 0;
 const Q4_0: u32 = 2;
 const Q4_K: u32 = 12;
+const IQ4_XS: u32 = 23;
 
 /// The file that is damaged: every kind of value, three tensors.
 pub fn valid() -> Forge {
@@ -564,7 +565,7 @@ fn empty_files_are_valid_models() {
 #[test]
 fn a_type_that_is_not_read_can_be_listed_but_not_loaded() {
     let unknown = Forge::new()
-        .tensor("k", &[256, 2], Q4_K, &[0; 288])
+        .tensor("k", &[256, 2], IQ4_XS, &[0; 272])
         .tensor("z", &[7], 99, &[0; 32])
         .tensor("old", &[32], 4, &[0; 32])
         .build();
@@ -574,16 +575,18 @@ fn a_type_that_is_not_read_can_be_listed_but_not_loaded() {
         .iter()
         .map(|tensor| tensor.stored.name())
         .collect();
-    assert_eq!(names, ["Q4_K", "type 99 (unknown)", "Q4_2"]);
-    assert_eq!(gguf.tensors[0].bytes, 288);
+    assert_eq!(names, ["IQ4_XS", "type 99 (unknown)", "Q4_2"]);
+    assert_eq!(gguf.tensors[0].bytes, 272);
 
     let message = gguf.required_tensor("k").unwrap_err().to_string();
     assert!(
-        message.contains("tensor `k` is stored as Q4_K, which this build does not read"),
+        message.contains("tensor `k` is stored as IQ4_XS, which this build does not read"),
         "{message}"
     );
     assert!(
-        message.contains("BF16, F16, F32, Q4_0, Q4_1, Q8_0"),
+        message.contains(
+            "BF16, F16, F32, IQ4_NL, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0"
+        ),
         "{message}"
     );
     assert!(

@@ -249,6 +249,16 @@ impl<'a> NumberArray<'a> {
         Some(self.bytes.chunks_exact(self.element.size()?).map(decode))
     }
 
+    /// The elements as flags, if their type is bool or an integer's, where 0 is no.
+    pub fn flags(&self) -> Option<impl Iterator<Item = bool> + use<'a>> {
+        let size = match self.element {
+            ValueType::F32 | ValueType::F64 => return None,
+            element => element.size()?,
+        };
+        let set = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
+        Some(self.bytes.chunks_exact(size).map(set))
+    }
+
     /// The elements in single precision, if their type is single or double precision.
     pub fn floats(&self) -> Option<impl Iterator<Item = f32> + use<'a>> {
         let decode: fn(&[u8]) -> f32 = match self.element {

@@ -1,0 +1,25 @@
+//! Qwen2 and Qwen2.5: a llama with biases on q, k and v, whose files keep the two halves of a head apart.
+
+use foretoken_core::{Ops, RopeStyle};
+use foretoken_weights::ByteSource;
+
+use crate::{
+    ModelsError,
+    config::{no_window, read_config},
+    decoder::{self, Decoder, DecoderSpec},
+    load_context::LoadContext,
+};
+
+/// Values of `general.architecture`.
+pub(crate) const NAMES: &[&str] = &["qwen2"];
+
+/// Loads a model of `architecture`, one of [`NAMES`].
+pub(crate) async fn load<O: Ops, S: ByteSource + ?Sized>(
+    architecture: &str,
+    context: &mut LoadContext<'_, O, S>,
+) -> Result<Decoder<O>, ModelsError> {
+    let config = read_config(architecture, context.gguf)?;
+    no_window(architecture, context.gguf)?;
+    let spec = DecoderSpec::llama(&config, RopeStyle::Halves);
+    decoder::load(config, spec, context).await
+}

@@ -1,0 +1,1 @@
+// Slot `glu`: the kernel has no gate.
