@@ -69,6 +69,7 @@ pub(crate) async fn run_prompt<O: Ops>(
                     ops.logprobs(logits, top);
                 }
             }
+            sequence.submitted(to);
             ops.submit()?;
             from = to;
             if from == end {

@@ -8,6 +8,7 @@ pub struct Sequence {
     slot: SequenceSlot,
     tokens: Vec<TokenId>,
     kv_len: usize,
+    written: usize,
 }
 
 impl Sequence {
@@ -17,6 +18,7 @@ impl Sequence {
             slot,
             tokens: Vec::new(),
             kv_len: 0,
+            written: 0,
         }
     }
 
@@ -34,6 +36,17 @@ impl Sequence {
     /// `tokens().len()`. What the cache holds beyond is stale.
     pub fn kv_len(&self) -> usize {
         self.kv_len
+    }
+
+    /// Positions below which passes of a prompt were submitted, whether they are known to have run or not; at least
+    /// [`Sequence::kv_len`]. A cache that is a ring has lost what their places held before.
+    pub fn written(&self) -> usize {
+        self.written.max(self.kv_len)
+    }
+
+    /// Says that a pass of the prompt up to `len` was submitted.
+    pub(crate) fn submitted(&mut self, len: usize) {
+        self.written = self.written.max(len);
     }
 
     /// Commits tokens at the end. Their keys and values are not in the cache yet.

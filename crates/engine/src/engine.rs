@@ -213,10 +213,17 @@ impl<O: Ops> Engine<O> {
         sequence.commit(&tokens);
         sequence.set_kv_len(from);
         let ran = prefill(&mut turn.ops, shared.model.as_ref(), &mut sequence, &abort).await;
-        turn.session.prefilled(from, sequence.kv_len());
         match ran {
-            Ok(_) | Err(DecodeError::Aborted) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(_) | Err(DecodeError::Aborted) => {
+                let (kv_len, written) = (sequence.kv_len(), sequence.written());
+                turn.session.prefilled(from, kv_len, written);
+                Ok(())
+            }
+            Err(error) => {
+                // A failure may have left anything in the KV cache.
+                turn.session.forget();
+                Err(error.into())
+            }
         }
     }
 

@@ -435,7 +435,7 @@ impl<O: Ops, S: Shape> Generation<O, S> {
         } else {
             0
         };
-        turn.session.hold(held, by_prefill);
+        turn.session.hold(held, by_prefill, sequence.written());
         self.shared.totals.borrow_mut().speculation += choice.decode.take_counters();
         if let (Some((_, now)), Some(counts)) = (&mut self.counts, self.shared.counts.get()) {
             *now = counts(&turn.ops);

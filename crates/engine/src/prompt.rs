@@ -20,6 +20,20 @@ pub(crate) fn chat_prompt(
     let template = tokenizer
         .chat_template_for(!request.tools.is_empty())
         .map_err(Error::Template)?;
+    // A template that shows the model nothing of them would drop them in silence.
+    for (name, given) in [
+        ("tools", !request.tools.is_empty()),
+        ("documents", !request.documents.is_empty()),
+    ] {
+        if given && !template.source().contains(name) {
+            return Err(Error::InvalidRequest {
+                param: Some(name.to_owned()),
+                message: format!(
+                    "`{name}` cannot be used with this model: its chat template does not show them to it"
+                ),
+            });
+        }
+    }
     let takes_parts = template.takes_parts();
     let knows_developers = template.source().contains("developer");
     let messages: Vec<ChatMessage> = (request.messages.iter())
@@ -60,7 +74,8 @@ pub(crate) fn chat_prompt(
             marks.in_content = !marks.in_reasoning && !last.trim().is_empty();
         } else {
             // What a person says at the very end opens nothing.
-            marks.in_reasoning = opens(rendered.text()) && !opens(&last);
+            let ends_with_it = rendered.text().trim_end().ends_with(last.trim_end());
+            marks.in_reasoning = opens(rendered.text()) && !(ends_with_it && opens(&last));
         }
     }
     marks.tool_calls = request.calls_tools && template.source().contains(TOOL_CALL_OPENS);

@@ -85,11 +85,14 @@ impl Session {
     }
 
     /// Takes note of what a request left: `tokens` are in the cache, the first `by_prefill` of them made by prefill.
-    pub(crate) fn hold(&mut self, tokens: &[TokenId], by_prefill: usize) {
+    ///
+    /// Passes beyond them were submitted up to `written`, though nobody knows whether they ran: a prompt that was given up.
+    pub(crate) fn hold(&mut self, tokens: &[TokenId], by_prefill: usize, written: usize) {
         self.tokens = tokens.to_vec();
         self.by_prefill = by_prefill.min(tokens.len());
         if let Some(rewind) = self.rewind {
-            self.least = self.least.max(tokens.len().saturating_sub(rewind));
+            let written = written.max(tokens.len());
+            self.least = self.least.max(written.saturating_sub(rewind));
         }
     }
 
@@ -104,12 +107,12 @@ impl Session {
 
     /// Prefill made the positions from `from` up to `by_prefill` anew. What was held is there still, unless a ring was filled from its
     /// start.
-    pub(crate) fn prefilled(&mut self, from: usize, by_prefill: usize) {
+    pub(crate) fn prefilled(&mut self, from: usize, by_prefill: usize, written: usize) {
         let by_prefill = by_prefill.min(self.tokens.len());
         if from == 0 && self.rewind.is_some() {
             self.resume(0);
             let tokens = std::mem::take(&mut self.tokens);
-            self.hold(&tokens[..by_prefill], by_prefill);
+            self.hold(&tokens[..by_prefill], by_prefill, written);
         }
         self.by_prefill = self.by_prefill.max(by_prefill);
     }
@@ -128,7 +131,7 @@ mod tests {
     fn exact_takes_whole_passes_of_what_prefill_made() {
         let tokens: Vec<TokenId> = (0..100).collect();
         let mut session = Session::default();
-        session.hold(&tokens, 70);
+        session.hold(&tokens, 70, 100);
         for (prompt, exact, full) in [
             (&tokens[..], 64, 99),
             (&tokens[..65], 64, 64),
@@ -149,7 +152,7 @@ mod tests {
         assert_eq!(session.to_prefill(4096), Some((tokens[..96].to_vec(), 64)));
         assert_eq!(session.to_prefill(97), Some((tokens[..96].to_vec(), 64)));
         assert_eq!(session.to_prefill(96), None);
-        session.prefilled(64, 96);
+        session.prefilled(64, 96, 96);
         assert_eq!(session.to_prefill(4096), None);
         assert_eq!(session.reusable(&tokens, PrefixReuse::Exact), 96);
         session.forget();
@@ -161,27 +164,34 @@ mod tests {
         let tokens: Vec<TokenId> = (0..1000).collect();
         let mut session = Session::new(Some(100));
         session.resume(0);
-        session.hold(&tokens[..90], 90);
+        session.hold(&tokens[..90], 90, 90);
         // Shorter than what may be cut off: any prefix will do.
         assert_eq!(session.reusable(&tokens[..40], PrefixReuse::Exact), 32);
         session.resume(32);
-        session.hold(&tokens[..500], 128);
+        session.hold(&tokens[..500], 128, 500);
         assert_eq!(session.reusable(&tokens[..600], PrefixReuse::Full), 500);
         assert_eq!(session.reusable(&tokens[..401], PrefixReuse::Full), 400);
         assert_eq!(session.reusable(&tokens[..400], PrefixReuse::Full), 0);
         assert_eq!(session.reusable(&tokens[..600], PrefixReuse::Exact), 0);
         assert_eq!(session.to_prefill(4096), Some((tokens[..480].to_vec(), 0)));
-        session.prefilled(0, 480);
+        session.prefilled(0, 480, 480);
         assert_eq!(session.to_prefill(4096), None);
         assert_eq!(session.reusable(&tokens[..600], PrefixReuse::Exact), 480);
         assert_eq!(session.reusable(&tokens[..380], PrefixReuse::Exact), 0);
         // Cut back and ended early: what the longer one wrote is still in the way.
         session.resume(450);
-        session.hold(&tokens[..460], 128);
+        session.hold(&tokens[..460], 128, 460);
         assert_eq!(session.reusable(&tokens[..371], PrefixReuse::Full), 0);
         // From the start everything is written anew.
         session.resume(0);
-        session.hold(&tokens[..460], 460);
+        session.hold(&tokens[..460], 460, 460);
         assert_eq!(session.reusable(&tokens[..390], PrefixReuse::Exact), 384);
+        // A prompt was given up when passes up to position 640 were on their way.
+        session.resume(384);
+        session.hold(&tokens[..480], 480, 640);
+        assert_eq!(session.reusable(&tokens[..600], PrefixReuse::Exact), 0);
+        session.resume(0);
+        session.hold(&tokens[..480], 480, 580);
+        assert_eq!(session.reusable(&tokens[..600], PrefixReuse::Exact), 480);
     }
 }

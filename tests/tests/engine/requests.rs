@@ -513,16 +513,24 @@ fn requests_are_refused_by_the_name_of_the_field() {
         "metadata": {"a": "b"}, "stop": ["x".repeat(256)], "stop_token_ids": vec![511; 64],
         "logprobs": false, "store": false, "stream": false, "max_completion_tokens": 2,
         "response_format": {"type": "text"}, "tool_choice": "none", "logit_bias": {}, "min_p": null,
-        "speculative_config": null, "tools": vec![tool(); 128], "parallel_tool_calls": true, "documents": null,
+        "speculative_config": null, "tools": null, "parallel_tool_calls": true, "documents": null,
         "chat_template_kwargs": {"enable_thinking": false}, "add_generation_prompt": true,
         "continue_final_message": false,
     });
     chat(&engine, &body).unwrap();
     body["seed"] = json!(i64::MIN);
     body["stop"] = Value::Null;
-    body["tools"] = json!([{"type": "function", "function": {"name": "f".repeat(64), "parameters": nested(62)}}]);
-    body["tool_choice"] = json!("auto");
-    chat(&engine, &body).unwrap();
+    // Within their limits, but TINY's template shows no tools, which would then be dropped in silence.
+    for tools in [
+        json!(vec![tool(); 128]),
+        json!([{"type": "function", "function": {"name": "f".repeat(64), "parameters": nested(62)}}]),
+    ] {
+        body["tools"] = tools;
+        body["tool_choice"] = json!("auto");
+        let (code, param, message) = refused(chat(&engine, &body));
+        assert_eq!((&*code, &*param), ("invalid_request", "tools"));
+        assert!(message.contains("does not show"), "{message}");
+    }
     body["tools"] = json!([]);
     body["tool_choice"] = Value::Null;
     chat(&engine, &body).unwrap();

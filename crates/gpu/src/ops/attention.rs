@@ -71,6 +71,15 @@ const fn queries_that_fit(head_dim4: u32) -> u32 {
 /// Refuses more query heads for a key head than the kernels take.
 pub(crate) fn check_heads(shape: &KvShape) -> Result<(), OpsError> {
     let most = queries_that_fit(shape.head_dim / 4);
+    // A workgroup each, in one dimension of a grid.
+    let all = u64::from(shape.heads) + u64::from(shape.kv_heads);
+    if all > 65_535 {
+        return Err(OpsError::Unavailable {
+            reason: format!(
+                "attention takes at most 65,535 heads of queries and keys; the model has {all}"
+            ),
+        });
+    }
     if shape.heads / shape.kv_heads <= most {
         return Ok(());
     }

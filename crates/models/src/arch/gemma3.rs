@@ -35,7 +35,11 @@ pub(crate) async fn load<O: Ops, S: ByteSource + ?Sized>(
         gguf,
         layers,
     )?
-    .unwrap_or_else(|| (1..=layers).map(|layer| layer % 6 != 0).collect());
+    .unwrap_or_else(|| {
+        // A file that states no window is of a model in which no layer slides.
+        let slides = |layer| window.is_some() && layer % 6 != 0;
+        (1..=layers).map(slides).collect()
+    });
     let local_theta = positive_f32(architecture, "rope.freq_base_swa", gguf)?.unwrap_or(10_000.0);
     let query_scale = positive_f32(architecture, "attention.query_pre_attn_scalar", gguf)?;
     let query_scale = query_scale.map_or_else(

@@ -87,7 +87,12 @@ impl Scaling {
             }),
             // Files older than the type's key state the factor alone.
             None | Some("linear") if factors.long.is_none() => Ok(Self::Divided {
-                by: number("factor")?.unwrap_or(1.0),
+                by: match number("factor")? {
+                    Some(factor) => factor,
+                    // Its name in the first files.
+                    None => positive_f32(architecture, "rope.scale_linear", gguf)?
+                        .map_or(1.0, f64::from),
+                },
                 factors: factors.all,
             }),
             Some("llama3") => {
@@ -109,7 +114,11 @@ impl Scaling {
             Some("yarn") => {
                 let factor = required("factor")?;
                 // Stated as a factor on what follows from the scaling.
-                let magnitude = number("attn_factor")?.unwrap_or(1.0) * growth(factor);
+                let stated = match number("attn_factor")? {
+                    None => number("yarn_attn_factor")?,
+                    stated => stated,
+                };
+                let magnitude = stated.unwrap_or(1.0) * growth(factor);
                 Ok(Self::Yarn {
                     factor,
                     beta_fast: number("yarn_beta_fast")?.unwrap_or(32.0),
