@@ -184,16 +184,14 @@ fn a_prompt_comes_as_an_argument_a_file_a_pipe_or_messages() {
     );
     assert_eq!(chat(&["--messages", path_str(&messages)], ""), expected);
     assert_ne!(chat(&["--system", "Be short", "What is 7?"], ""), expected);
-    // This template looks at neither.
+    // This template does not look at the variable, and shows no tools.
+    let variables = ["--chat-template-kwargs", "{\"x\": 1}", "What is 7?"];
+    assert_eq!(chat(&variables, ""), expected);
     let tools = br#"[{"type": "function", "function": {"name": "f"}}]"#;
     let tools = write_file("tools.json", tools);
-    let more = [
-        "--tools",
-        path_str(&tools),
-        "--chat-template-kwargs",
-        "{\"x\": 1}",
-    ];
-    assert_eq!(chat(&[&more[..], &["What is 7?"]].concat(), ""), expected);
+    let refused = tiny(&["chat", "--tools", path_str(&tools), "What is 7?"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`tools`"), "{}", refused.stderr);
 
     let file = write_file("prompt.txt", b"The keeper");
     let complete = |args: &[&str]| {
