@@ -1,4 +1,5 @@
-// x[row, :] / sqrt(mean(x²) + eps) * weight, which the slot `norm` stores or adds. One workgroup a row; thread t sums the vec4 columns t, t + WORKGROUP, …
+// x[row, :] / sqrt(mean(x²) + eps) * weight, which the slot `norm` stores or adds. One workgroup a row; thread t sums the vec4
+// columns t, t + WORKGROUP, …
 #import lib/step.wgsl
 
 struct Params {

@@ -135,7 +135,8 @@ pub(crate) async fn load<O: Ops, S: ByteSource + ?Sized>(
     }
     let embed_tokens = context.plain_matrix(&table).await?;
     let mut layers = Vec::new();
-    let mut rewind = None;
+    // The smallest of the layers whose cache is a ring.
+    let mut rewind: Option<u32> = None;
     for (parts, layer) in described.iter().zip(&spec.layers) {
         let kv_shape = KvShape {
             sequences: context.options.sequences,
@@ -145,10 +146,7 @@ pub(crate) async fn load<O: Ops, S: ByteSource + ?Sized>(
             head_dim: config.head_dim,
             window: layer.window,
         };
-        rewind = kv_shape
-            .rewind()
-            .or(rewind)
-            .min(rewind.or(kv_shape.rewind()));
+        rewind = rewind.into_iter().chain(kv_shape.rewind()).min();
         layers.push(
             parts
                 .load(context, &config, &spec, *layer, kv_shape)

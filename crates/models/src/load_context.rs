@@ -159,11 +159,22 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
         len: u32,
         offset: f32,
     ) -> Result<O::Vector, ModelsError> {
+        let values = self.norm_values(name, len, offset).await?;
+        Ok(self.ops.vector(name, &values)?)
+    }
+
+    /// Reads what [`LoadContext::norm`] loads.
+    pub(crate) async fn norm_values(
+        &mut self,
+        name: &str,
+        len: u32,
+        offset: f32,
+    ) -> Result<Vec<f32>, ModelsError> {
         let mut values = self.values(name, len).await?;
         for value in &mut values {
             *value += offset;
         }
-        Ok(self.ops.vector(name, &values)?)
+        Ok(values)
     }
 
     /// Positions that the KV cache gets.

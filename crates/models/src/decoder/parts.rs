@@ -137,10 +137,7 @@ impl LayerParts {
         let mut weight = Vec::new();
         for stem in ["attn_q_norm", "attn_k_norm"] {
             let name = format!("{}.{stem}.weight", self.prefix);
-            weight.extend(context.values(&name, head_dim).await?);
-        }
-        for weight in &mut weight {
-            *weight += offset;
+            weight.extend(context.norm_values(&name, head_dim, offset).await?);
         }
         let name = format!("{}.attn_qk_norm.weight", self.prefix);
         Ok(context.ops.vector(&name, &weight)?)
