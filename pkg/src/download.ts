@@ -3,6 +3,7 @@
 import type { Sha256 } from "../wasm/foretoken.js";
 import { Cache, type Entry, keyOf, lockOf } from "./cache.js";
 import { EngineError } from "./errors.js";
+import { isGitBlob } from "./hub.js";
 import { openPartial, type PartialFile } from "./partial.js";
 import { Incoming, refuseHtml } from "./refuse.js";
 import { Interrupted, retrying } from "./retry.js";
@@ -14,6 +15,8 @@ export interface Wanted {
   name: string;
   /** The SHA-256 it must have, where that is known. */
   sha256: string | undefined;
+  /** The hash that git has of it, where that alone is known. */
+  gitBlob?: string | undefined;
   headers: Record<string, string>;
   /** Whether it is a GGUF file, which shows at once. */
   isGguf: boolean;
@@ -60,16 +63,20 @@ export async function download(cache: Cache, wanted: Wanted, doing: Downloading)
   return navigator.locks.request(lockOf(key), { signal: doing.signal }, async () => {
     const found = await cached(cache, wanted, doing);
     if (found !== undefined) return found;
+    const { url, sha256, gitBlob } = wanted;
     try {
       await fill(cache, key, wanted, doing);
       await cache.commit(key);
+      if (!sha256 && gitBlob && !(await isGitBlob((await cache.file(key))!, gitBlob))) {
+        throw new EngineError("integrity", `${url}: its hash in git is not ${gitBlob}; nothing was kept`);
+      }
     } catch (thrown) {
       const error = doing.signal.aborted ? doing.signal.reason : await asOurs(thrown, wanted, () => cache.partialSize(key));
       const keep = error instanceof EngineError ? error.code === "network" : doing.signal.aborted;
       if (!keep) await cache.remove(key);
       throw error;
     }
-    return { file: (await cache.file(key))!, verified: wanted.sha256 !== undefined };
+    return { file: (await cache.file(key))!, verified: (sha256 ?? gitBlob) !== undefined };
   });
 }
 

@@ -1,6 +1,6 @@
 /** The engine in this thread. */
 
-import init, { Cancel, Device, type Engine, memoryBytes, onPanic, type Reply } from "../wasm/foretoken.js";
+import init, { type ByteRanges, Cancel, Device, type Engine, memoryBytes, onPanic, type Reply } from "../wasm/foretoken.js";
 import { adapterName } from "./adapter.js";
 import { EngineError, toError, unloaded } from "./errors.js";
 import type { Host, RouteReply, RouteRequest } from "./host.js";
@@ -125,17 +125,23 @@ export function localHost(onLost: (error: EngineError) => void): Host {
   ): Promise<Engine> {
     const report = (phase: LoadProgress["phase"], loaded: number, total: number, file = config.name) =>
       onProgress({ phase, loaded, total, file });
-    const opened = await open(config, (header) => guarded(device.check(header)), report, signal).catch((error: unknown) => {
+    const check = (header: ByteRanges, draft?: ByteRanges) => guarded(device.check(header, draft));
+    const opened = await open(config, check, report, signal).catch((error: unknown) => {
       device.free();
       throw error;
     });
-    try {
-      const engine = await guarded(device.load(opened.ranges, report));
-      verified = opened.isVerified;
-      return engine;
-    } catch (error) {
+    const { draft, draftProblem } = opened;
+    const engine = await guarded(device.load(opened.ranges, draft?.ranges, draftProblem, report)).catch(async (error: unknown) => {
       throw await blamed(opened.ranges.failure ?? error, opened);
+    });
+    if (signal.aborted) {
+      // Of a draft model even that fails nothing in wasm.
+      engine.free();
+      throw signal.reason;
     }
+    if (engine.draftIsCorrupt) await draft?.discard?.();
+    verified = opened.isVerified;
+    return engine;
   }
 
   /** A file that cannot be read and that nobody has vouched for may have come so: it is not kept. */

@@ -5,7 +5,7 @@ import { Cache, keyOf } from "./cache.js";
 import { cached, download, type Downloaded, type Downloading, refuseFull, type Wanted } from "./download.js";
 import { toError } from "./errors.js";
 import { findHubHashes } from "./hub.js";
-import type { LoadConfig, LoadProgress } from "./options.js";
+import type { LoadConfig, LoadProgress, ModelConfig } from "./options.js";
 import { Incoming, refuseHtml } from "./refuse.js";
 import { retrying } from "./retry.js";
 import { BlobRanges, HttpRanges, lengthOf, Parts, type RangeFile, received, request } from "./sources.js";
@@ -16,6 +16,13 @@ export interface Opened {
   isVerified: boolean;
   /** Removes from the cache what is not known to be what it should be; undefined where there is nothing such. */
   discard?: () => Promise<void>;
+}
+
+/** The models of an engine. */
+export interface OpenedModels extends Opened {
+  draft: Opened | undefined;
+  /** Why there is no draft model though there was to be one. */
+  draftProblem: string | undefined;
 }
 
 /** A part of a model. */
@@ -32,80 +39,152 @@ interface Part {
 type Report = (phase: LoadProgress["phase"], loaded: number, total: number, file: string) => void;
 
 /**
- * Opens a model for reading, fetching what must be fetched; wasm must have been started. Where all headers can be read by ranges, `check`
- * judges the model before anything is fetched, and the browser's storage is asked for room for all of it.
+ * Opens a model for reading, and its draft model, fetching what must be fetched; wasm must have been started. Where all headers can be read
+ * by ranges, `check` judges the models before anything is fetched, and the browser's storage is asked for room for all of it. What is wrong
+ * with the draft alone is told and fails nothing, but for a name that nothing goes by.
  */
 export async function open(
-  { files, cache: where, name, isFolder }: LoadConfig, check: (header: ByteRanges) => Promise<void>, report: Report, signal: AbortSignal,
-): Promise<Opened> {
-  const cache = where === "opfs" ? await Cache.open() : undefined;
-  const doing = ({ name }: Wanted): Downloading => ({
-    onProgress: (phase, loaded, total) => report(phase, loaded, total, name), signal, newHash: () => new Sha256(),
-  });
-  const stored = async ({ file, verified }: Downloaded, { url }: Wanted): Promise<Part> =>
-    ({ file: new BlobRanges(file), verified, key: await keyOf(url) });
-  const names = isFolder ? files.map((file) => file.name) : [];
-  const read = () => new Parts(name, parts.map(({ file }) => file!), names, signal);
+  config: LoadConfig, check: (header: ByteRanges, draft?: ByteRanges) => Promise<string | undefined>, report: Report, signal: AbortSignal,
+): Promise<OpenedModels> {
+  const cache = config.cache === "opfs" ? await Cache.open() : undefined;
+  const target = new Opening(config, cache, report, signal);
+  await target.find();
+  let draft = config.draft && new Opening(config.draft, cache, report, signal);
+  let draftProblem: string | undefined;
+  const leaveOut = (problem: string | undefined) => {
+    draftProblem = problem;
+    if (problem !== undefined) draft = undefined;
+  };
+  leaveOut(await problemOf(draft?.find(), signal));
 
-  const parts: Part[] = [];
-  for (const file of files) {
-    if (file.kind === "url") {
-      const wanted: Wanted = { ...file, isGguf: !isFolder };
-      const found = cache && (await cached(cache, wanted, doing(wanted)));
-      parts.push(found ? await stored(found, wanted) : { wanted });
-    } else {
-      parts.push({ file: new BlobRanges(file.kind === "blob" ? file.blob : await file.handle.getFile()) });
-    }
-  }
-
-  const missing = parts.filter((part): part is Part & { wanted: Wanted } => part.wanted !== undefined);
-  const wanted = missing.map((part) => part.wanted);
-  if (cache) await findHubHashes(wanted, signal);
-  for (const part of missing) {
-    part.file = await HttpRanges.open(part.wanted.url, part.wanted.headers, signal);
-    part.wanted.size = part.file?.size;
-  }
-  if (missing.length > 0 && parts.every(({ file }) => file)) {
-    const header = read();
-    await check(header).catch((error: unknown) => {
+  const header = target.isReadable ? target.read() : undefined;
+  const beside = draft?.isReadable ? draft.read() : undefined;
+  if (header && (target.missing.length > 0 || (beside && draft!.missing.length > 0))) {
+    const problem = await check(header, beside).catch((error: unknown) => {
       throw header.failure ?? toError(error);
     });
+    signal.throwIfAborted();
+    if (beside) leaveOut(problem);
   }
-  if (cache && wanted.length > 0) await refuseAll(cache, name, wanted);
-  for (const part of missing) {
-    const { wanted } = part;
-    if (cache) Object.assign(part, await stored(await download(cache, wanted, doing(wanted)), wanted));
-    else if (!part.file || wanted.sha256) {
-      part.file = new BlobRanges(await retrying(signal, () => whole(wanted, doing(wanted))));
-      part.verified = wanted.sha256 !== undefined;
+  await target.refuseFull();
+  leaveOut(draftProblem ?? (await problemOf(draft?.refuseFull(target.missing), signal)));
+  await target.fetch();
+  leaveOut(draftProblem ?? (await problemOf(draft?.fetch(), signal)));
+  return { ...target.opened(), draft: draft?.opened(), draftProblem };
+}
+
+/** What fails about a draft model, as far as that is no mistake of the caller's. */
+async function problemOf(doing: Promise<void> | undefined, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    await doing;
+    return undefined;
+  } catch (thrown) {
+    signal.throwIfAborted();
+    const error = toError(thrown);
+    if (error.code === "model_not_found" || error.code === "invalid_request") throw error;
+    return error.message;
+  }
+}
+
+/** A model on its way from a configuration to what can be read. */
+class Opening {
+  private readonly parts: Part[] = [];
+
+  constructor(
+    private readonly config: ModelConfig, private readonly cache: Cache | undefined, private readonly report: Report,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  /** What is neither on this machine nor in the cache. */
+  get missing(): (Part & { wanted: Wanted })[] {
+    return this.parts.filter((part): part is Part & { wanted: Wanted } => part.wanted !== undefined);
+  }
+
+  /** Whether all of it can be read, some by ranges perhaps. */
+  get isReadable(): boolean {
+    return this.parts.every(({ file }) => file);
+  }
+
+  read(): Parts {
+    const { name, files, isFolder } = this.config;
+    const names = isFolder ? files.map((file) => file.name) : [];
+    return new Parts(name, this.parts.map(({ file }) => file!), names, this.signal);
+  }
+
+  /** Looks for each file here, in the cache, and then on its server. */
+  async find(): Promise<void> {
+    const { cache, signal } = this;
+    for (const file of this.config.files) {
+      if (file.kind === "url") {
+        const wanted: Wanted = { ...file, isGguf: !this.config.isFolder };
+        const found = cache && (await cached(cache, wanted, this.doing(wanted)));
+        this.parts.push(found ? await stored(found, wanted) : { wanted });
+      } else {
+        this.parts.push({ file: new BlobRanges(file.kind === "blob" ? file.blob : await file.handle.getFile()) });
+      }
+    }
+    const { missing } = this;
+    if (cache) await findHubHashes(missing.map((part) => part.wanted), signal);
+    for (const part of missing) {
+      part.file = await HttpRanges.open(part.wanted.url, part.wanted.headers, signal);
+      part.wanted.size = part.file?.size;
     }
   }
 
-  const opened = { ranges: read(), isVerified: parts.every(({ verified }) => verified) };
-  const doubtful = parts.flatMap(({ verified, key }) => (verified ? [] : key ?? []));
-  if (doubtful.length === 0) return opened;
-  return { ...opened, discard: () => discardAll(cache!, doubtful) };
+  /** Fails where the browser has no room for what is still to be stored, of the parts `before` too, and then keeps nothing of it. */
+  async refuseFull(before: (Part & { wanted: Wanted })[] = []): Promise<void> {
+    const { cache, missing } = this;
+    if (!cache || missing.length === 0) return;
+    const keys: string[] = [];
+    let needed = 0;
+    for (const part of [...before, ...missing]) {
+      const { url, size = 0 } = part.wanted;
+      const key = await keyOf(url);
+      if (missing.includes(part)) keys.push(key);
+      needed += Math.max(0, size - (await cache.partialSize(key)));
+    }
+    try {
+      await refuseFull(needed, this.config.name);
+    } catch (error) {
+      await discardAll(cache, keys);
+      throw error;
+    }
+  }
+
+  /** Fetches what has to be here before it can be read. */
+  async fetch(): Promise<void> {
+    const { cache, signal } = this;
+    for (const part of this.missing) {
+      const { wanted } = part;
+      const doing = this.doing(wanted);
+      if (cache) Object.assign(part, await stored(await download(cache, wanted, doing), wanted));
+      else if (!part.file || wanted.sha256) {
+        part.file = new BlobRanges(await retrying(signal, () => whole(wanted, doing)));
+        part.verified = wanted.sha256 !== undefined;
+      }
+    }
+  }
+
+  opened(): Opened {
+    const { cache, parts } = this;
+    const opened = { ranges: this.read(), isVerified: parts.every(({ verified }) => verified) };
+    const doubtful = parts.flatMap(({ verified, key }) => (verified ? [] : key ?? []));
+    if (doubtful.length === 0) return opened;
+    return { ...opened, discard: () => discardAll(cache!, doubtful) };
+  }
+
+  private doing({ name }: Wanted): Downloading {
+    const { report, signal } = this;
+    return { onProgress: (phase, loaded, total) => report(phase, loaded, total, name), signal, newHash: () => new Sha256() };
+  }
+}
+
+async function stored({ file, verified }: Downloaded, { url }: Wanted): Promise<Part> {
+  return { file: new BlobRanges(file), verified, key: await keyOf(url) };
 }
 
 async function discardAll(cache: Cache, keys: string[]): Promise<void> {
   for (const key of keys) await cache.discard(key);
-}
-
-/** Fails where the browser has no room for what is still to be stored, and then keeps nothing of it. */
-async function refuseAll(cache: Cache, name: string, wanted: Wanted[]): Promise<void> {
-  const keys: string[] = [];
-  let needed = 0;
-  for (const { url, size = 0 } of wanted) {
-    const key = await keyOf(url);
-    keys.push(key);
-    needed += Math.max(0, size - (await cache.partialSize(key)));
-  }
-  try {
-    await refuseFull(needed, name);
-  } catch (error) {
-    await discardAll(cache, keys);
-    throw error;
-  }
 }
 
 /** All of a file, where it can be neither cached nor read in parts. */

@@ -26,12 +26,22 @@ export interface RemoteModel {
 
 /** vLLM's `speculative_config`. */
 export interface SpeculativeConfig {
-  method: "ngram";
+  method: "ngram" | "suffix" | "draft_model" | "auto";
   /** The most a step drafts, 1 to 15. */
   num_speculative_tokens: number;
   prompt_lookup_min?: number;
   prompt_lookup_max?: number;
   prompt_lookup_match?: "earliest" | "latest";
+  /** The most tokens of a match and its drafts together, 1 to 256; default 24. This and the next three: "suffix" and "auto". */
+  suffix_decoding_max_tree_depth?: number;
+  /** The most answers that later ones draft from; default 10000, 0: none. Their tokens are bounded besides. */
+  suffix_decoding_max_cached_requests?: number;
+  /** A match of m tokens drafts at most this times m; default 1. */
+  suffix_decoding_max_spec_factor?: number;
+  /** The least probability of a draft, estimated from counts; default 0.1. */
+  suffix_decoding_min_token_prob?: number;
+  /** Of "draft_model" and "auto": the draft's URL, where `draftModel` is not given. */
+  model?: string;
   /** Draft as many tokens as pay, up to `num_speculative_tokens` (true, the default), or always that many. */
   adaptive?: boolean;
 }
@@ -44,8 +54,11 @@ export interface EngineOptions {
    * Quantises matrices of f32, f16 and bf16 while loading; "q4_0" the embedding and the head to "q8_0". Default: as the file has them.
    */
   quantize?: "q8_0" | "q4_0";
-  /** Not supported yet: refused by name. */
-  draftModel?: undefined;
+  /**
+   * A small model, best of the same vocabulary, which drafts for the methods "draft_model" and "auto". What is wrong with it alone fails nothing:
+   * the engine is loaded without it, and `engine.info().speculation` says why.
+   */
+  draftModel?: ModelSource;
   /** Who drafts; absent: nobody. */
   speculativeConfig?: SpeculativeConfig;
   /** What responses tell about acceptance; default "none". */
@@ -80,7 +93,7 @@ export interface LoadProgress {
   loaded: number;
   /** Bytes there are; 0 where it is not known or not counted. */
   total: number;
-  /** The file's name, without `.gguf`: while downloading and verifying, of the part of a split model. */
+  /** The file's name, without `.gguf`: while downloading and verifying, of the part of a split model, or of the draft model. */
   file: string;
 }
 
@@ -90,13 +103,18 @@ export type FileConfig =
   | { kind: "blob"; blob: Blob; name: string }
   | { kind: "handle"; handle: FileSystemFileHandle; name: string };
 
-/** All that loading needs, in a form that crosses to a worker. */
-export interface LoadConfig {
+/** A model, in a form that crosses to a worker. */
+export interface ModelConfig {
   /** The model's name. */
   name: string;
   /** One, or the parts of a split model in order, or a folder's files. */
   files: FileConfig[];
   isFolder: boolean;
+}
+
+/** All that loading needs, in a form that crosses to a worker. */
+export interface LoadConfig extends ModelConfig {
+  draft: ModelConfig | undefined;
   cache: "opfs" | "none";
   tier: string | undefined;
   wasmUrl: string | undefined;
@@ -113,24 +131,25 @@ const KNOWN = [
 export function toConfig(options: EngineOptions): LoadConfig {
   const unknown = Object.keys(options).find((key) => !KNOWN.includes(key));
   if (unknown !== undefined) throw refused(unknown, "is not an option: leave it out");
-  if (options.draftModel != null) {
-    throw refused("draftModel", "is not supported by this version: leave it out, and draft with speculativeConfig");
-  }
   const { cache = "opfs" } = options;
   if (cache !== "opfs" && cache !== "none") throw refused("cache", 'must be "opfs" or "none"');
-  const files = toFiles(options.model);
-  const isFolder = files.some(({ name }) => name === "config.json");
-  const stated = [options.model].flat().find((model) => (model as RemoteModel).url && (model as RemoteModel).name) as RemoteModel;
-  const modelName = stated?.name ?? (isFolder ? "model" : files[0]!.name.replace(PART, ""));
+  const model = toModel(options.model, "model");
+  const named = options.speculativeConfig?.model;
+  if (options.draftModel != null && named != null) {
+    throw refused("draftModel", "is given, and so is speculativeConfig.model: pass one of them");
+  }
+  // What is no string Rust refuses by its name.
+  const drafts = options.draftModel ?? (typeof named === "string" ? named : undefined);
+  const draft = drafts == null ? undefined : toModel(drafts, options.draftModel == null ? "speculative_config.model" : "draftModel");
   return {
-    name: modelName,
-    files,
-    isFolder,
+    ...model,
+    draft,
     cache,
     tier: options.tier,
     wasmUrl: options.wasmUrl === undefined ? undefined : absolute(options.wasmUrl, "wasmUrl"),
     engine: toJson({
-      modelName,
+      modelName: model.name,
+      draftModelName: draft?.name,
       contextLength: options.contextLength,
       quantize: options.quantize,
       speculativeConfig: options.speculativeConfig,
@@ -146,10 +165,18 @@ const PART = /-(\d{5})-of-(\d{5})$/;
 /** As many as the engine reads. */
 const MOST_PARTS = 1024;
 
+/** `option`: what names it. */
+function toModel(source: ModelSource, option: string): ModelConfig {
+  const files = toFiles(source, option);
+  const isFolder = files.some(({ name }) => name === "config.json");
+  const stated = [source].flat().find((model) => (model as RemoteModel).url && (model as RemoteModel).name) as RemoteModel;
+  return { name: stated?.name ?? (isFolder ? "model" : files[0]!.name.replace(PART, "")), files, isFolder };
+}
+
 /** `isOne` of several: a stated name is the model's, not the file's. */
-function toFiles(model: ModelSource, isOne = false): FileConfig[] {
+function toFiles(model: ModelSource, option: string, isOne = false): FileConfig[] {
   if (Array.isArray(model) && model.length > 0) {
-    return model.flatMap((file) => toFiles(file, true)).sort((a, b) => a.name.localeCompare(b.name, "en"));
+    return model.flatMap((file) => toFiles(file, option, true)).sort((a, b) => a.name.localeCompare(b.name, "en"));
   }
   if (model instanceof Blob) {
     return [{ kind: "blob", blob: model, name: stem(model instanceof File ? model.name : "model") }];
@@ -159,18 +186,18 @@ function toFiles(model: ModelSource, isOne = false): FileConfig[] {
   }
   const remote: RemoteModel = typeof model === "string" || model instanceof URL ? { url: model } : (model as RemoteModel);
   if (remote?.url == null) {
-    throw refused("model", "must be a URL, { url }, a File, Blob or FileSystemFileHandle, or an array of a split model's or a folder's files");
+    throw refused(option, "must be a URL, { url }, a File, Blob or FileSystemFileHandle, or an array of a split model's or a folder's files");
   }
-  const url = new URL(absolute(remote.url, "model"));
+  const url = new URL(absolute(remote.url, option));
   const { pathname } = url;
   const [, number, count] = /-(\d{5})-of-(\d{5})\.gguf$/.exec(pathname) ?? [];
   const parts = Number(count ?? 1);
   if (Number(number ?? 1) !== 1 || parts < 1 || parts > MOST_PARTS) {
-    throw refused("model", `is part ${number} of ${count}: give the first, of 1 to ${MOST_PARTS}`);
+    throw refused(option, `is part ${number} of ${count}: give the first, of 1 to ${MOST_PARTS}`);
   }
   const hashes = [remote.sha256 ?? []].flat();
   if ((hashes.length > 0 && hashes.length !== parts) || !hashes.every((hash) => /^[0-9a-f]{64}$/i.test(hash))) {
-    throw refused("model.sha256", `must be 64 hexadecimal digits, ${parts} times`);
+    throw refused(`${option}.sha256`, `must be 64 hexadecimal digits, ${parts} times`);
   }
   return Array.from({ length: parts }, (_, part) => {
     if (count) url.pathname = pathname.replace(/\d{5}(-of-\d{5}\.gguf)$/, `${String(part + 1).padStart(5, "0")}$1`);

@@ -269,9 +269,10 @@ export interface EngineInfo {
   deviceBytes: number;
   /** Bytes of the wasm memory, which never shrinks. */
   wasmBytes: number;
-  /** Whether the file's SHA-256 was known and is right. */
+  /** Whether the SHA-256 of the model's file was known and is right. (A draft model changes no answer.) */
   integrity: "verified" | "unverified";
-  speculation: { active: boolean; method: string | null; reason: string | null };
+  /** `draft`: the draft model's name, where one was given, used or not. */
+  speculation: { active: boolean; method: string | null; reason: string | null; draft?: string; draft_problem?: string };
   /** Whether drafting can change no answer on this device, as the check at loading found it. */
   rowInvariance: "holds" | "holds_padded" | "broken" | "not_checked";
 }

@@ -59,6 +59,19 @@ export const cases = {
     });
   },
 
+  "suffix decoding drafts an answer that was given before, and changes no token": () => {
+    const speculativeConfig = { method: "suffix", num_speculative_tokens: 7, adaptive: false };
+    return withTiny({ speculativeConfig, perRequestSpecDecodeMetrics: "summary" }, async (engine) => {
+      const request = { prompt: "the cat", max_tokens: 24, temperature: 0, ignore_eos: true, return_token_ids: true };
+      const off = await engine.completions.create({ ...request, speculative_config: null });
+      const first = await engine.completions.create(request);
+      const second = await engine.completions.create(request);
+      for (const answer of [first, second]) equal(answer.choices[0].token_ids, off.choices[0].token_ids, "tokens");
+      const accepted = ({ metrics }) => metrics.speculative_decoding.num_accepted_draft_tokens;
+      ok(accepted(second) > accepted(first) && accepted(second) > 12, `${accepted(second)} accepted, ${accepted(first)} before`);
+    });
+  },
+
   "an abort rejects with its reason, and the next answer is a fresh engine's": () => withTiny({}, async (engine) => {
     const before = await engine.chat.completions.create(chat());
     const aborted = AbortSignal.abort(new Error("mine"));
@@ -111,8 +124,6 @@ export const cases = {
     equal([other.code, other.param], ["model_not_found", "model"], "code and param");
     const option = await failure(createEngine({ model: TINY, contextLenght: 5 }), "a misspelt option");
     equal([option.code, option.param], ["invalid_request", "contextLenght"], "code and param");
-    const draft = await failure(createEngine({ model: TINY, draftModel: TINY }), "a draft model");
-    equal([draft.code, draft.param], ["invalid_request", "draftModel"], "code and param");
     const bad = await failure(createEngine({ model: "/data/absent.gguf", contextLength: 0 }), "no context");
     equal([bad.code, bad.param], ["invalid_request", "contextLength"], "before the file is asked for");
     const config = await failure(createEngine({ model: TINY, speculativeConfig: { method: "magic" } }), "no such method");

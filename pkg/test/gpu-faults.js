@@ -138,6 +138,28 @@ export const gpuFaults = {
     }
   }),
 
+  "memory that is not to be had for a draft model costs the draft alone": () => here(async (fault) => {
+    let alone;
+    await withTiny({ worker: false }, async (engine) => (alone = await text(engine)));
+    const speculativeConfig = { method: "draft_model", num_speculative_tokens: 3 };
+    const options = { worker: false, draftModel: TINY, speculativeConfig };
+    for (const [buffers, bufferFails] of [[5, "thrown"], [20, "told"]]) {
+      const what = `buffer ${buffers} of the draft, ${bufferFails}`;
+      // The draft's weights follow all that is the target's.
+      let uploads = 0;
+      const onProgress = ({ phase, loaded, total }) => {
+        if (phase === "upload" && loaded > total / 2 && uploads++ === 0) Object.assign(fault, { buffers, bufferFails, failed: undefined });
+      };
+      await withTiny({ ...options, onProgress }, async (engine) => {
+        ok(fault.failed !== undefined, `${what}: it failed`);
+        fault.buffers = undefined;
+        const { active, reason } = (await engine.info()).speculation;
+        ok(!active && reason.includes(`${fault.failed.size} bytes needed`), `${what}: ${reason}`);
+        equal(await text(engine), alone, `${what}: the answer`);
+      });
+    }
+  }),
+
   "memory that a request lacks fails it alone, and the next one has a fresh device": () => here((fault) => withTiny({ worker: false }, async (engine) => {
     const before = await text(engine);
     Object.assign(fault, { buffers: 0, bufferFails: "told" });

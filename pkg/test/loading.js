@@ -5,10 +5,10 @@ import { clearCache, createEngine, listCached } from "/pkg/dist/index.js";
 import { equal, failure, ok } from "./check.js";
 import { build, parse, split, u32, withEntry } from "./gguf.js";
 
-const tiny = new Uint8Array(await (await fetch("/data/tiny.gguf")).arrayBuffer());
-const URL_OF_TINY = "/played/tiny.gguf";
+export const tiny = new Uint8Array(await (await fetch("/data/tiny.gguf")).arrayBuffer());
+export const URL_OF_TINY = "/played/tiny.gguf";
 
-async function sha256Of(bytes) {
+export async function sha256Of(bytes) {
   const digest = await crypto.subtle.digest("SHA-256", bytes);
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -38,7 +38,7 @@ function answer(bytes, from, to = bytes.length - 1, more = {}) {
  * Runs `test` where `fetch` answers for `files`, from addresses to bytes. Each request for all of a file, or for all that is left of it, takes
  * the next of `faults`, `(bytes, from) => Response`; undefined means a good answer. The test gets a list of what was asked for.
  */
-async function played(files, faults, test) {
+export async function played(files, faults, test) {
   await clearCache();
   const { fetch, setTimeout } = globalThis;
   const asked = [];
@@ -67,7 +67,7 @@ async function played(files, faults, test) {
 }
 
 /** Loads, tells what the engine answers and says of itself, and unloads. */
-async function answers(options) {
+export async function answers(options) {
   const engine = await createEngine({ worker: false, tier: "base", ...options });
   try {
     const { choices } = await engine.completions.create({ prompt: "the cat", max_tokens: 12, temperature: 0, return_token_ids: true });
@@ -78,7 +78,7 @@ async function answers(options) {
 }
 
 /** Loads until the weights are to be uploaded: all that is about bytes is past then. Tells what was stored. */
-async function fetched(options) {
+export async function fetched(options) {
   const controller = new AbortController();
   const loading = createEngine({
     worker: false, ...options, signal: controller.signal,
@@ -94,25 +94,25 @@ async function fetched(options) {
 
 /** What TINY answers, loaded as one file. */
 let whole;
-const expected = () => (whole ??= answers({ model: new Blob([tiny]) }).then(({ tokens }) => tokens));
+export const expected = () => (whole ??= answers({ model: new Blob([tiny]) }).then(({ tokens }) => tokens));
 
 /** The files of the store, by their ends. */
-async function kept() {
+export async function kept() {
   const names = [];
   const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle("foretoken", { create: true });
   for await (const name of folder.keys()) names.push(name.replace(/^[0-9a-f]+\./, ""));
   return names.sort();
 }
 
-const HEADER = "bytes=0-1048575";
+export const HEADER = "bytes=0-1048575";
 const CUT = 100_000;
 const cutAt = (length) => (bytes, from) => answer(bytes, from, undefined, { body: (part) => cut(part, length) });
-const status = (code) => () => new Response("", { status: code });
+export const status = (code) => () => new Response("", { status: code });
 const reset = () => {
   throw new TypeError("Failed to fetch");
 };
 
-const model = parse(tiny);
+export const model = parse(tiny);
 const parts = split(model, 3);
 const partUrl = (part, of = "/played/m") => `${of}-0000${part}-of-00003.gguf`;
 const splitFiles = (of) => Object.fromEntries(parts.map((bytes, i) => [partUrl(i + 1, of), bytes]));
@@ -301,7 +301,7 @@ export const cases = {
 
   "a file that changes while it is read in parts is refused": async () => {
     // Larger than what is read ahead.
-    const large = build({ entries: model.entries, tensors: [...model.tensors, { name: "unused", dims: [1 << 20], type: 0, data: new Uint8Array(4 << 20) }].reverse() });
+    const large = build({ entries: model.entries, tensors: [...model.tensors, { name: "v.unused", dims: [1 << 20], type: 0, data: new Uint8Array(4 << 20) }].reverse() });
     for (const headers of [{ etag: '"2"' }, { "content-range": `bytes 7-9/${large.length}` }]) {
       let asked = 0;
       const file = (init) => {
@@ -354,6 +354,39 @@ export const cases = {
     await played({ ...parted, [listing]: listed }, [], async () => {
       const stored = await fetched({ model: `${base}${partUrl(1, "/resolve/main/m")}` });
       equal(stored.map(({ sha256 }) => sha256).sort(), hashes.sort(), "a split model");
+    });
+  },
+
+  "the hub's listings tell the hashes of files of several repositories, and git's of small ones": async () => {
+    const base = "https://huggingface.co";
+    const gitBlob = async (bytes) => {
+      const hash = await crypto.subtle.digest("SHA-1", await new Blob([`blob ${bytes.length}\0`, bytes]).arrayBuffer());
+      return [...new Uint8Array(hash)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    };
+    // As git itself says of an empty file.
+    equal(await gitBlob(new Uint8Array()), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", "git's hash");
+    const [first, second, third] = parts;
+    const given = await sha256Of(second);
+    const urls = [`${base}/a/one/resolve/main/m1.gguf`, "/played/m2.gguf", `${base}/b/two/resolve/v1/m3.gguf`];
+    // One of the hub's, one from elsewhere with the caller's hash, one of another repository that is small.
+    const model = [urls[0], { url: urls[1], sha256: given }, urls[2]];
+    const lists = (path, entry) => async ({ body }) => {
+      equal(body.getAll("paths"), [path], "the listing's request");
+      return Response.json([{ path, size: 1, ...entry }]);
+    };
+    const listed = async (oid) => ({
+      [urls[0]]: first, [urls[1]]: second, [urls[2]]: third,
+      [`${base}/api/models/a/one/paths-info/main`]: lists("m1.gguf", { oid: "1".repeat(40), lfs: { oid: await sha256Of(first) } }),
+      [`${base}/api/models/b/two/paths-info/v1`]: lists("m3.gguf", { oid }),
+    });
+    await played(await listed(await gitBlob(third)), [], async () => {
+      const stored = await fetched({ model });
+      const hashOf = (end) => stored.find(({ url }) => url.endsWith(end)).sha256;
+      equal([hashOf("m1.gguf"), hashOf("m2.gguf"), hashOf("m3.gguf")], [await sha256Of(first), given, undefined], "hashes");
+    });
+    await played(await listed("0".repeat(40)), [], async () => {
+      const error = await failure(fetched({ model }), "another hash of git's");
+      equal([error.code, (await listCached()).length], ["integrity", 2], error.message);
     });
   },
 };

@@ -20,6 +20,9 @@ var<workgroup> words: array<u32, 256>;
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) local: u32, @builtin(workgroup_id) workgroup: vec3<u32>) {
   let row = workgroup.x;
+  if (row >= step.logit_rows) {
+    return; // recorded for more rows than the pass turned out to have
+  }
   let base = row * params.vocab;
   let to = row * (1u + MAX_TOP);
   var largest = 0.0;

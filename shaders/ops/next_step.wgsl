@@ -2,6 +2,7 @@
 // suffix of it when it stood there before is drafted (prompt lookup). One workgroup; thread 0 commits, all threads look up.
 #import lib/step.wgsl
 #import lib/sequence_state.wgsl
+#import lib/next_rows.wgsl
 
 struct Params {
   drafts: u32, // at most
@@ -21,16 +22,7 @@ struct StepLimits {
 @group(0) @binding(2) var<storage, read_write> state: SequenceState;
 @group(0) @binding(3) var<storage, read_write> history: array<u32>; // [context]: committed tokens
 @group(0) @binding(4) var<storage, read> limits: StepLimits;
-@group(0) @binding(5) var<storage, read_write> next: NextStep;
-
-// As `Step`, but written.
-struct NextStep {
-  rows: u32,
-  logit_rows: u32,
-  first_logit_row: u32,
-  reserved: u32,
-  table: array<vec4<u32>, MAX_STEP_ROWS>,
-}
+@group(0) @binding(5) var<storage, read_write> next: NextRows;
 
 var<workgroup> length: u32;
 var<workgroup> matched: array<u32, 64>;

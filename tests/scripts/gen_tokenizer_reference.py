@@ -1,8 +1,10 @@
 """Writes the tokenizer references.
 
     python tests/scripts/gen_tokenizer_reference.py SMOLLM2.gguf QWEN2.5-CODER.gguf GEMMA3.gguf
+    python tests/scripts/gen_tokenizer_reference.py --only PRE...
 
-It needs the packages `tokenizers`, `sentencepiece` (with `protobuf`) and `gguf`, and writes
+The second form writes the small vocabularies of these pre-tokenizers and nothing else. (All are trained on this file's text too, so that
+every change of it changes them all.) It needs the packages `tokenizers`, `sentencepiece` (with `protobuf`) and `gguf`, and writes
 
   tests/golden/tokenizer_NAME.json      ids of hard strings for the vocabularies of the model files
   crates/text/tests/data/PRE.json       a small vocabulary for each pre-tokenizer, trained here, with ids
@@ -166,6 +168,8 @@ def pipeline(pre):
     if pre == "llama-bpe":
         return None, pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"), byte_level]), True
     splits = lambda *regexes: [pre_tokenizers.Split(Regex(regex), "isolated") for regex in regexes]
+    if pre == "smaug-bpe":  # Llama 3's words, in the way of GPT-2
+        return None, pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"), byte_level]), False
     if pre == "tekken":
         return None, pre_tokenizers.Sequence(splits(TEKKEN) + [byte_level]), True
     if pre == "falcon":
@@ -442,7 +446,11 @@ def small_json(name):
 if __name__ == "__main__":
     if len(WORDS) < 200 or len(set(WORDS)) != len(WORDS):
         raise SystemExit(f"{len(WORDS)} strings, {len(set(WORDS))} of them different; 200 are wanted")
-    for name in ["gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "falcon", "deepseek-coder", "deepseek-llm", "deepseek-v3"]:
+    if sys.argv[1:2] == ["--only"]:
+        for name in sys.argv[2:]:
+            small(name)
+        raise SystemExit
+    for name in ["gpt-2", "smollm", "llama-bpe", "smaug-bpe", "qwen2", "tekken", "falcon", "deepseek-coder", "deepseek-llm", "deepseek-v3"]:
         small(name)
     words(["gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "falcon", "deepseek-coder", "deepseek-llm", "deepseek-v3"])
     small_pieces("spm", False, ["\n", "\n\n", "\n\n\n", "\u2581\u2581", "\u2581\u2581\u2581", "\t", "<b>", "</b>"])

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use foretoken_core::{LanguageModel, Ops};
 use foretoken_models::{LoadOptions, load_model};
+use foretoken_text::VocabularySpec;
 use foretoken_weights::{FileSource, Gguf};
 
 /// Names the folder of the models; `~/.cache/foretoken/models` if unset.
@@ -31,6 +32,48 @@ pub fn find_model(file: &str, test: &str) -> Option<PathBuf> {
         path.display()
     ));
     None
+}
+
+/// The vocabulary of a model file by name; `None`, said loudly, where the file is not there.
+pub fn vocabulary(file: &str, test: &str) -> Option<VocabularySpec> {
+    let path = find_model(file, test)?;
+    let source = FileSource::open(&path).unwrap();
+    let gguf = pollster::block_on(Gguf::read(&source)).unwrap();
+    let meta = &gguf.metadata;
+    let strings = |key: &str| -> Vec<String> {
+        let array = meta.required_string_array(key).unwrap();
+        array.iter().map(str::to_string).collect()
+    };
+    let rows = gguf.tensor("token_embd.weight").unwrap().rows();
+    Some(VocabularySpec {
+        model: meta.required_str("tokenizer.ggml.model").unwrap().into(),
+        pre: meta.str("tokenizer.ggml.pre").unwrap().map(str::to_string),
+        tokens: strings("tokenizer.ggml.tokens"),
+        token_types: meta
+            .required_i32_array("tokenizer.ggml.token_type")
+            .unwrap(),
+        merges: if meta.get("tokenizer.ggml.merges").is_some() {
+            strings("tokenizer.ggml.merges")
+        } else {
+            Vec::new()
+        },
+        scores: meta
+            .f32_array("tokenizer.ggml.scores")
+            .unwrap()
+            .unwrap_or_default(),
+        bos: meta.u32("tokenizer.ggml.bos_token_id").unwrap(),
+        eos: meta.u32("tokenizer.ggml.eos_token_id").unwrap(),
+        unk: meta.u32("tokenizer.ggml.unknown_token_id").unwrap(),
+        pad: meta.u32("tokenizer.ggml.padding_token_id").unwrap(),
+        add_bos: meta.bool("tokenizer.ggml.add_bos_token").unwrap(),
+        add_space_prefix: meta.bool("tokenizer.ggml.add_space_prefix").unwrap(),
+        embedding_rows: u32::try_from(rows).ok(),
+        chat_template: meta
+            .str("tokenizer.chat_template")
+            .unwrap()
+            .map(str::to_string),
+        ..Default::default()
+    })
 }
 
 /// A folder of the models' folder, if it is there.

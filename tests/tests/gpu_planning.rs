@@ -1,12 +1,16 @@
 //! Planning a model holds it against the device's limits, and makes nothing on the device.
 
 use foretoken_core::OpsError;
-use foretoken_engine::{Engine, EngineOptions, Error, fit_context, plan, plan_context};
+use foretoken_engine::{
+    DraftSource, Engine, EngineOptions, Error, Plan, SpeculativeConfig, fit_context, plan,
+    plan_context,
+};
 use foretoken_gpu::{GpuOps, Tier};
 use foretoken_tests::golden::data_file;
 use foretoken_tests::gpu;
 use foretoken_weights::{BytesSource, FileSource, Gguf};
 use pollster::block_on;
+use serde_json::json;
 
 #[test]
 fn a_plan_makes_nothing_and_changes_nothing_of_the_load_after_it() {
@@ -17,7 +21,7 @@ fn a_plan_makes_nothing_and_changes_nothing_of_the_load_after_it() {
     let options = || EngineOptions::new("tiny", "a device");
     let before = ops.counters();
     ops.set_planning(true);
-    block_on(plan(&mut ops, &source, &options())).unwrap();
+    block_on(plan(&mut ops, &source, None, &options())).unwrap();
     ops.set_planning(false);
     assert_eq!(ops.counters(), before, "what was done for a plan");
     let bytes = |ops: GpuOps| {
@@ -77,6 +81,16 @@ fn trained_for(positions: u32) -> Vec<u8> {
 
 /// The context that fits into `budget` bytes, and the sums of the plans that were made for it.
 fn fit(stated: Option<u32>, budget: u64) -> Option<(Result<u32, Error>, Vec<u64>)> {
+    let (fitted, sums) = fit_with(None, stated, budget)?;
+    Some((fitted.map(|plan| plan.context_length), sums))
+}
+
+/// The same, with a draft.
+fn fit_with(
+    draft: Option<&Gguf>,
+    stated: Option<u32>,
+    budget: u64,
+) -> Option<(Result<Plan, Error>, Vec<u64>)> {
     let mut ops = gpu::open(Tier::BASE)?;
     let source = BytesSource(trained_for(1 << 16));
     let gguf = block_on(Gguf::read(&source)).unwrap();
@@ -99,7 +113,8 @@ fn fit(stated: Option<u32>, budget: u64) -> Option<(Result<u32, Error>, Vec<u64>
         }
     };
     ops.set_planning(true);
-    let fitted = fit_context::<_, BytesSource<Vec<u8>>>(&mut ops, &gguf, &options, &mut fits);
+    let fitted =
+        fit_context::<_, BytesSource<Vec<u8>>>(&mut ops, &gguf, draft, &options, &mut fits);
     let fitted = block_on(fitted);
     Some((fitted, sums))
 }
@@ -124,6 +139,83 @@ fn the_context_is_halved_until_it_fits_unless_it_was_asked_for() {
 }
 
 #[test]
+fn a_draft_is_planned_beside_its_target_or_left_out() {
+    let header = |bytes: Vec<u8>| block_on(Gguf::read(&BytesSource(bytes))).unwrap();
+    let draft = header(trained_for(1 << 16));
+    let Some((fitted, sums)) = fit_with(Some(&draft), None, u64::MAX) else {
+        return;
+    };
+    let both = |context_length| Plan {
+        context_length,
+        draft_problem: None,
+    };
+    assert_eq!(fitted.unwrap(), both(4096));
+    let whole = sums[0];
+    let alone = fit(None, u64::MAX).unwrap().1[0];
+    assert!(whole > alone, "{whole} for both, {alone} for one");
+    let (fitted, _) = fit_with(Some(&draft), None, whole - 1).unwrap();
+    assert_eq!(fitted.unwrap(), both(2048));
+    // A context that was asked for is believed to fit.
+    let (fitted, _) = fit_with(Some(&draft), Some(4096), 1).unwrap();
+    assert_eq!(fitted.unwrap(), both(4096));
+    // One that was trained for less has a smaller cache.
+    let short = header(trained_for(64));
+    let (_, sums) = fit_with(Some(&short), None, u64::MAX).unwrap();
+    assert!(alone < sums[0] && sums[0] < whole, "{sums:?}");
+
+    // Four contexts with it, then the target's own.
+    let (_, sums) = fit_with(Some(&draft), None, 1).unwrap();
+    let least = *sums.iter().min().unwrap();
+    let (fitted, sums) = fit_with(Some(&draft), None, least).unwrap();
+    let plan = fitted.unwrap();
+    assert_eq!((plan.context_length, sums.len()), (512, 8), "{plan:?}");
+    let problem = plan.draft_problem.unwrap();
+    assert!(problem.contains("bytes needed"), "{problem}");
+    // A draft that nothing could load, at once.
+    let text = b"blk.1.ffn_up";
+    let mut bytes = trained_for(1 << 16);
+    let at = bytes.windows(text.len()).position(|at| at == text).unwrap();
+    bytes[at] = b'c';
+    let (fitted, sums) = fit_with(Some(&header(bytes)), None, u64::MAX).unwrap();
+    let plan = fitted.unwrap();
+    assert_eq!((plan.context_length, sums.len()), (4096, 2));
+    let problem = plan.draft_problem.unwrap();
+    assert!(problem.contains("blk.1.ffn_up"), "{problem}");
+}
+
+#[test]
+fn a_plan_of_two_models_counts_what_loading_both_holds() {
+    let Some(mut ops) = gpu::open(Tier::BASE) else {
+        return;
+    };
+    let target = FileSource::open(data_file("tiny_qwen2.gguf")).unwrap();
+    let draft = FileSource::open(data_file("tiny.gguf")).unwrap();
+    let source = || DraftSource {
+        name: "tiny".to_owned(),
+        file: Ok(&draft),
+    };
+    let config = json!({"method": "draft_model", "num_speculative_tokens": 4});
+    let options = EngineOptions {
+        speculative_config: Some(SpeculativeConfig::parse(&config).unwrap()),
+        ..EngineOptions::new("tiny", "a device")
+    };
+    ops.set_planning(true);
+    let planned = block_on(plan(&mut ops, &target, Some(&source()), &options)).unwrap();
+    assert_eq!(planned.draft_problem, None);
+    let counted = ops.planned();
+    ops.set_planning(false);
+    let mut ignore = |_| {};
+    let engine = Engine::load_with_draft(ops, &target, Some(source()), options, &mut ignore);
+    let engine = block_on(engine).unwrap();
+    assert!(engine.speculation().active, "{:?}", engine.speculation());
+    let held = engine.with_ops(|ops| ops.counters()).unwrap();
+    assert!(counted.weights >= held.weight_bytes, "{counted:?}");
+    // Passes were timed, and the parameters of each op of theirs are in uniform buffers of 64 KiB, which a plan has none of.
+    let parameters = held.device_bytes - counted.total();
+    assert!(parameters == 64 << 10, "{counted:?}, {held:?}");
+}
+
+#[test]
 fn what_exceeds_the_device_is_told_with_what_is_needed_and_what_there_is() {
     let Some(mut ops) = gpu::open(Tier::BASE) else {
         return;
@@ -134,7 +226,7 @@ fn what_exceeds_the_device_is_told_with_what_is_needed_and_what_there_is() {
         ..EngineOptions::new("tiny", "a device")
     };
     ops.set_planning(true);
-    let error = block_on(plan(&mut ops, &BytesSource(tiny), &options)).unwrap_err();
+    let error = block_on(plan(&mut ops, &BytesSource(tiny), None, &options)).unwrap_err();
     assert_eq!(error.code(), "out_of_memory", "{error}");
     let message = error.to_string();
     let limit = ops.adapter().max_binding_bytes;

@@ -5,9 +5,8 @@
 mod case;
 
 use case::Case;
-use foretoken_tests::model_file::{SMOLLM2, find_model};
+use foretoken_tests::model_file::{SMOLLM2, vocabulary};
 use foretoken_text::{ChatMessage, RenderOptions, Segment, Tokenizer, VocabularySpec};
-use foretoken_weights::{FileSource, Gguf};
 
 const QWEN: &str = "qwen2.5-coder-0.5b.gguf";
 const GEMMA3: &str = "gemma3-270m.gguf";
@@ -15,48 +14,6 @@ const GEMMA3: &str = "gemma3-270m.gguf";
 /// The vocabulary of the model file; `None`, said loudly, where the file is not there.
 fn smollm2(test: &str) -> Option<VocabularySpec> {
     vocabulary(SMOLLM2, test)
-}
-
-/// The same for a file by name.
-fn vocabulary(file: &str, test: &str) -> Option<VocabularySpec> {
-    let path = find_model(file, test)?;
-    let source = FileSource::open(&path).unwrap();
-    let gguf = pollster::block_on(Gguf::read(&source)).unwrap();
-    let meta = &gguf.metadata;
-    let strings = |key: &str| -> Vec<String> {
-        let array = meta.required_string_array(key).unwrap();
-        array.iter().map(str::to_string).collect()
-    };
-    let rows = gguf.tensor("token_embd.weight").unwrap().rows();
-    Some(VocabularySpec {
-        model: meta.required_str("tokenizer.ggml.model").unwrap().into(),
-        pre: meta.str("tokenizer.ggml.pre").unwrap().map(str::to_string),
-        tokens: strings("tokenizer.ggml.tokens"),
-        token_types: meta
-            .required_i32_array("tokenizer.ggml.token_type")
-            .unwrap(),
-        merges: if meta.get("tokenizer.ggml.merges").is_some() {
-            strings("tokenizer.ggml.merges")
-        } else {
-            Vec::new()
-        },
-        scores: meta
-            .f32_array("tokenizer.ggml.scores")
-            .unwrap()
-            .unwrap_or_default(),
-        bos: meta.u32("tokenizer.ggml.bos_token_id").unwrap(),
-        eos: meta.u32("tokenizer.ggml.eos_token_id").unwrap(),
-        unk: meta.u32("tokenizer.ggml.unknown_token_id").unwrap(),
-        pad: meta.u32("tokenizer.ggml.padding_token_id").unwrap(),
-        add_bos: meta.bool("tokenizer.ggml.add_bos_token").unwrap(),
-        add_space_prefix: meta.bool("tokenizer.ggml.add_space_prefix").unwrap(),
-        embedding_rows: u32::try_from(rows).ok(),
-        chat_template: meta
-            .str("tokenizer.chat_template")
-            .unwrap()
-            .map(str::to_string),
-        ..Default::default()
-    })
 }
 
 /// What `golden/smollm2-135m.json` says of a prompt.

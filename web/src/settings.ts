@@ -38,9 +38,13 @@ export const mostDrafts = () => number("drafts", 5);
 
 /** Speculation as set, whether or not it is on. */
 export function drafting(): Record<string, unknown> {
+  const method = element("method", HTMLSelectElement).value;
+  // What pays is what "auto" goes by.
+  const adaptive = method === "auto" || input("adaptive").checked;
+  const common = { method, num_speculative_tokens: mostDrafts(), adaptive };
+  if (method !== "ngram") return common;
   return {
-    num_speculative_tokens: mostDrafts(),
-    adaptive: input("adaptive").checked,
+    ...common,
     prompt_lookup_min: number("lookup-min", 2),
     prompt_lookup_max: number("lookup-max", 4),
     prompt_lookup_match: element("lookup-match", HTMLSelectElement).value,

@@ -60,11 +60,13 @@ async fn text<O: Ops, S: Shape>(
         stderr::line(painter.legend());
     }
     let (mut choice, mut last) = (0, FinishReason::Abort);
+    // Bytes of the choice's text that were put out.
+    let mut shown = 0;
     let ended = loop {
         match generation.next_piece().await {
             Ok(Some(piece)) => {
                 if piece.index > choice {
-                    choice = piece.index;
+                    (choice, shown) = (piece.index, 0);
                     stdout::text("\n\n")?;
                 }
                 // What the model thinks is no part of its answer.
@@ -73,6 +75,7 @@ async fn text<O: Ops, S: Shape>(
                     Some(painter) => stdout::text(&painter.paint(&piece))?,
                     None => stdout::text(&piece.text)?,
                 }
+                shown += piece.text.len();
                 for call in &piece.tool_calls {
                     stdout::text(&format!("{}({})\n", call.name, call.arguments))?;
                 }
@@ -82,6 +85,8 @@ async fn text<O: Ops, S: Shape>(
             Err(error) => break Err(error),
         }
     };
+    // What was held back when it ended early.
+    stdout::text(generation.text().get(shown..).unwrap_or_default())?;
     stdout::text("\n")?;
     let (status, finish) = match ended {
         Ok(finish) => (Status::Done, finish),

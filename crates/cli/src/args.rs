@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use foretoken_engine::{
-    CompletionRequest, PrefixReuse, Quantization, SpeculativeConfig, StatisticsLevel,
-    parse_metrics_level,
+    CompletionRequest, PrefixReuse, Quantization, SpeculativeConfig, SpeculativeMethod,
+    StatisticsLevel, parse_metrics_level,
 };
 use foretoken_gpu::Tier;
 use serde_json::{Map, Number, Value, json};
@@ -46,6 +46,14 @@ impl Cli {
                 "'--tier <TIER>' is about GPU features: leave it out with '--device cpu'"
                     .to_owned(),
             ));
+        }
+        if let Some(message) = self.command.model().and_then(ModelArgs::wrong_drafting) {
+            return Err(wrong(ErrorKind::ArgumentConflict, message.to_owned()));
+        }
+        if let Command::Bench(args) = &self.command
+            && let Some(message) = args.wrong_methods()
+        {
+            return Err(wrong(ErrorKind::ArgumentConflict, message));
         }
         Ok(self)
     }
@@ -128,14 +136,16 @@ pub struct ModelArgs {
     #[arg(long)]
     pub no_tune: bool,
 
-    /// A model that drafts: not supported by this build, which drafts with `ngram`
-    #[arg(long, value_name = "PATH|ALIAS")]
+    /// A small model that drafts for the methods draft_model and auto, found as --model is; or name it in the configuration,
+    /// as "model". One that cannot be used is left out, with a warning
+    #[arg(long, value_name = "PATH|ALIAS|hf:…")]
     pub draft_model: Option<String>,
 
     /// Drafts ahead, which makes answers faster and never other ones: an object with vLLM's names, such as
-    /// {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_min": 2, "prompt_lookup_max": 4}
-    #[arg(long, value_name = "JSON", value_parser = speculative_config)]
-    pub speculative_config: Option<SpeculativeConfig>,
+    /// {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_min": 2, "prompt_lookup_max": 4} or
+    /// {"method": "draft_model", "num_speculative_tokens": 4}
+    #[arg(long, value_name = "JSON", value_parser = speculation)]
+    pub speculative_config: Option<Speculation>,
 
     /// What responses tell about drafts and their acceptance: none, summary or detailed
     #[arg(long, value_name = "LEVEL", default_value = "none", value_parser = metrics_level)]
@@ -159,7 +169,41 @@ pub struct ModelArgs {
     pub yes: bool,
 }
 
+/// `--speculative-config`.
+#[derive(Debug, Clone)]
+pub struct Speculation {
+    /// What the engine is told.
+    pub config: SpeculativeConfig,
+    /// The draft model that it names.
+    pub draft: Option<String>,
+}
+
 impl ModelArgs {
+    /// The draft model, whichever option names it.
+    pub fn draft(&self) -> Option<&str> {
+        let named = self.speculative_config.as_ref();
+        let named = named.and_then(|speculation| speculation.draft.as_deref());
+        self.draft_model.as_deref().or(named)
+    }
+
+    /// What does not fit together about drafting.
+    fn wrong_drafting(&self) -> Option<&'static str> {
+        let Some(Speculation { config, draft }) = &self.speculative_config else {
+            return self.draft_model.is_some().then_some(
+                "'--draft-model <PATH|ALIAS|hf:…>' needs '--speculative-config', such as \
+                 {\"method\": \"draft_model\", \"num_speculative_tokens\": 4}",
+            );
+        };
+        if draft.is_some() && self.draft_model.is_some() {
+            return Some(
+                "the draft model is named by '--draft-model <PATH|ALIAS|hf:…>' and by speculative_config.model: pass one of them",
+            );
+        }
+        (config.method == SpeculativeMethod::DraftModel && self.draft().is_none()).then_some(
+            "the method draft_model needs '--draft-model <PATH|ALIAS|hf:…>', or \"model\" in '--speculative-config <JSON>'",
+        )
+    }
+
     /// The same, for answers put out as `generate` asks: the closing line of one that is shown as text tells acceptance,
     /// which somebody has to count.
     pub fn for_answers(&self, generate: &GenerateArgs) -> Self {
@@ -306,6 +350,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE", requires = "runs_prompts")]
     pub prompts: Option<PathBuf>,
 
+    /// Runs each prompt by each of these methods in turn, and says how they compare: a list of ngram, suffix, draft_model and auto,
+    /// with commas. What else they are told is in --speculative-config; the method auto takes the keys of all
+    #[arg(long, value_name = "METHOD,…", value_delimiter = ',', value_parser = method, requires = "prompts", requires = "speculative_config")]
+    pub methods: Vec<SpeculativeMethod>,
+
     /// Runs the same file and prompts in another engine too, in turn. Needs Node 20 with npm, and installs
     /// node-llama-cpp in a folder of its own below ~/.cache/foretoken/tools
     #[arg(long, value_name = "ENGINE")]
@@ -318,6 +367,29 @@ pub struct BenchArgs {
     /// Prints one JSON object and nothing else on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+impl BenchArgs {
+    /// What does not fit together about `--methods`.
+    fn wrong_methods(&self) -> Option<String> {
+        let methods = &self.methods;
+        let twice = methods.iter().enumerate();
+        let mut twice = twice.filter(|(i, method)| methods[..*i].contains(method));
+        if let Some((_, method)) = twice.next() {
+            let name = method.name();
+            return Some(format!("'--methods <METHOD,…>' names {name} twice"));
+        }
+        if methods.contains(&SpeculativeMethod::DraftModel) && self.model.draft().is_none() {
+            let needed = "'--methods <METHOD,…>' names draft_model, which needs '--draft-model <PATH|ALIAS|hf:…>'";
+            return Some(needed.to_owned());
+        }
+        let given = self.model.speculative_config.as_ref()?;
+        (methods.contains(&SpeculativeMethod::Auto) && !given.config.adaptive).then(|| {
+            "'--methods <METHOD,…>' names auto, which chooses by what pays: leave \"adaptive\": false out of \
+             '--speculative-config <JSON>', or auto out of the methods"
+                .to_owned()
+        })
+    }
 }
 
 /// `foretoken inspect`.
@@ -437,9 +509,18 @@ fn json_object(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|error| format!("a JSON object is needed: {error}"))
 }
 
-fn speculative_config(text: &str) -> Result<SpeculativeConfig, String> {
+fn speculation(text: &str) -> Result<Speculation, String> {
     let config = Value::Object(json_object(text)?);
-    SpeculativeConfig::parse(&config).map_err(|error| error.to_string())
+    let (config, draft) =
+        SpeculativeConfig::parse_with_model(&config).map_err(|error| error.to_string())?;
+    Ok(Speculation { config, draft })
+}
+
+fn method(text: &str) -> Result<SpeculativeMethod, String> {
+    let config = json!({ "method": text, "num_speculative_tokens": 1 });
+    let parsed = SpeculativeConfig::parse(&config);
+    let config = parsed.map_err(|error| error.to_string())?;
+    Ok(config.method)
 }
 
 fn quantization(text: &str) -> Result<Quantization, String> {

@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use foretoken_core::{Clock, Ops};
-use foretoken_engine::{DeviceCounts, Engine, EngineOptions, Error, RowInvariance};
+use foretoken_engine::{DeviceCounts, DraftSource, Engine, EngineOptions, Error, RowInvariance};
 use foretoken_gpu::{Counters, GpuOps, GpuOptions, MatmulShape, Roofline};
 use foretoken_reference::CpuOps;
 use foretoken_weights::{FileSource, Gguf};
 use serde_json::{Value, json};
 
 use crate::args::ModelArgs;
-use crate::failure::{Status, invalid};
+use crate::draft_file::DraftFile;
+use crate::failure::Status;
 use crate::progress::LoadBar;
 use crate::tuning::{self, Source};
 use crate::{model_file, room, stderr};
@@ -100,27 +101,19 @@ pub trait Task {
 /// Opens the device that `args` name, loads the model, runs the task.
 pub async fn with_model(args: &ModelArgs, task: impl Task) -> anyhow::Result<Status> {
     let clock = Clock::start();
-    if let Some(model) = &args.draft_model {
-        return Err(invalid(format!(
-            "--draft-model {model}: this build does not support draft models: leave it out, and draft with \
-             --speculative-config '{{\"method\": \"ngram\", …}}'"
-        )));
-    }
     let file = model_file::resolve(&args.model)?;
     // Opened before the device: a wrong path should not wait for a driver.
     let source = FileSource::open(&file).map_err(Error::from)?;
+    let draft = args.draft().map(DraftFile::open).transpose()?;
     if args.device.as_deref() == Some(CPU) {
         let ops = CpuOps::new();
-        let context = args.context_length;
-        let loaded = load(
-            ops,
-            Source::ClassDefault,
-            args,
-            context,
-            &file,
-            &source,
-            clock,
-        );
+        let models = Models {
+            file: &file,
+            source: &source,
+            draft: draft.as_ref().map(|draft| draft.source(None)),
+            context_length: args.context_length,
+        };
+        let loaded = load(ops, Source::ClassDefault, args, models, clock);
         task.run(loaded.await?).await
     } else {
         let options = GpuOptions {
@@ -136,26 +129,46 @@ pub async fn with_model(args: &ModelArgs, task: impl Task) -> anyhow::Result<Sta
             ));
         }
         let gguf = Gguf::read(&source).await.map_err(Error::from)?;
-        let context = Some(room::context_length(&mut ops, &gguf, args).await?);
+        let beside = room::header(draft.as_ref()).await;
+        let plan = room::plan(&mut ops, &gguf, beside.as_ref(), args).await?;
         let shape = if args.no_tune {
             Source::ClassDefault
         } else {
             tuning::tune(&mut ops, &gguf, args.quantize).await?
         };
-        let loaded = load(ops, shape, args, context, &file, &source, clock);
+        let models = Models {
+            file: &file,
+            source: &source,
+            draft: draft.as_ref().map(|draft| draft.source(plan.draft_problem)),
+            context_length: Some(plan.context_length),
+        };
+        let loaded = load(ops, shape, args, models, clock);
         task.run(loaded.await?).await
     }
+}
+
+/// What to load.
+struct Models<'a> {
+    /// The model's file, and it opened.
+    file: &'a Path,
+    source: &'a FileSource,
+    draft: Option<DraftSource<'a, FileSource>>,
+    context_length: Option<u32>,
 }
 
 async fn load<O: Device>(
     ops: O,
     shape: Source,
     args: &ModelArgs,
-    context_length: Option<u32>,
-    file: &Path,
-    source: &FileSource,
+    models: Models<'_>,
     clock: Clock,
 ) -> Result<Loaded<O>, Error> {
+    let Models {
+        file,
+        source,
+        draft,
+        context_length,
+    } = models;
     let name = model_file::name(file);
     let adapter = ops.adapter();
     let tuning = ops.matmul_shape().map(|taken| (taken, shape));
@@ -173,7 +186,7 @@ async fn load<O: Device>(
         quantize: args.quantize,
         device,
         check_row_invariance: O::HAS_KERNELS,
-        speculative_config: args.speculative_config,
+        speculative_config: args.speculative_config.as_ref().map(|given| given.config),
         per_request_spec_decode_metrics: args.per_request_spec_decode_metrics,
         enable_per_request_metrics: args.enable_per_request_metrics,
         enable_force_include_usage: args.enable_force_include_usage,
@@ -181,8 +194,13 @@ async fn load<O: Device>(
         steps_a_wait: None,
     };
     let engine = {
-        let bar = LoadBar::new(&name);
-        Engine::load(ops, source, options, &mut |progress| bar.update(progress)).await?
+        let shown = match &draft {
+            Some(draft) => format!("{name} and {}", draft.name),
+            None => name,
+        };
+        let bar = LoadBar::new(&shown);
+        let mut update = |progress| bar.update(progress);
+        Engine::load_with_draft(ops, source, draft, options, &mut update).await?
     };
     if let RowInvariance::Broken { mismatch } = engine.row_invariance() {
         stderr::line(format_args!(
@@ -191,6 +209,8 @@ async fn load<O: Device>(
     }
     if let Some(reason) = engine.speculation().reason {
         stderr::line(format_args!("warning: speculation is off: {reason}"));
+    } else if let Some(failure) = engine.draft_failure() {
+        stderr::line(format_args!("warning: {failure}"));
     }
     if O::HAS_KERNELS {
         engine.count_with(device_counts::<O>);

@@ -20,7 +20,8 @@ use crate::failure::Failure;
 use crate::progress::DownloadBar;
 use crate::stderr;
 
-/// The file or the folder of a model, which is fetched as far as the cache has it not. Where the hub does not answer, what the cache has is taken.
+/// The file or the folder of a model, which is fetched as far as the cache has it not. Where the hub does not
+/// answer, or with nothing of use, what the cache has is taken.
 pub fn fetch(reference: &Reference) -> Result<PathBuf, Failure> {
     let environment = Environment::read()?;
     let asked = Asked {
@@ -56,39 +57,64 @@ impl Asked<'_> {
             wanted,
         } = self.reference;
         let client = Client::new(self.environment);
-        let listing = match client.listing(repository, revision) {
-            Ok(body) => Listing::parse(&body)
-                .map_err(|problem| self.answer(&format!("its listing {problem}")))?,
-            Err(Refused::Network(problem)) => {
-                let Some(path) = self.cached() else {
-                    return Err(self.refused(&Refused::Network(problem), None));
-                };
-                stderr::line(format_args!(
-                    "warning: {} does not answer ({problem}): what was fetched before is taken",
-                    self.environment.endpoint
-                ));
-                return Ok(path);
-            }
-            Err(refused) => return Err(self.refused(&refused, None)),
+        let listing = client.listing(repository, revision).and_then(|body| {
+            Listing::parse(&body)
+                .map_err(|problem| Refused::Answer(format!("its listing {problem}")))
+        });
+        let listing = match listing {
+            Ok(listing) => listing,
+            Err(refused) => return self.cached_where(&refused, None),
         };
         let files = listing.model(wanted).map_err(|problem| Failure {
             code: "model_not_found",
             message: format!("{SCHEME}{repository} {problem}"),
         })?;
-        self.fetch_files(&client, &listing, &files)?;
-        self.path(&listing, &files)
+        match self.fetch_files(&client, &listing, &files) {
+            Ok(()) => self.path(&listing, &files),
+            Err((Failed::Refused(refused), file)) => self.cached_where(&refused, file),
+            Err((Failed::Disk(error), _)) => Err(self.disk(&error)),
+            Err((Failed::Integrity(message), _)) => Err(Failure {
+                code: "integrity",
+                message,
+            }),
+        }
     }
 
-    /// Fetches what the cache has not, and links all.
-    fn fetch_files(
+    /// What the cache has, where the hub refuses for a reason of its own and not of the question's.
+    fn cached_where(
+        &self,
+        refused: &Refused,
+        file: Option<&ListedFile>,
+    ) -> Result<PathBuf, Failure> {
+        let failure = self.refused(refused, file);
+        let is_the_hubs = refused.is_passing() || matches!(refused, Refused::Answer(_));
+        match self.cached().filter(|_| is_the_hubs) {
+            None => Err(failure),
+            Some(path) => {
+                stderr::line(format_args!(
+                    "warning: {}: what was fetched before is taken",
+                    failure.message
+                ));
+                Ok(path)
+            }
+        }
+    }
+
+    /// Fetches what the cache has not, and links all. What failed comes with the file, if it is one's.
+    fn fetch_files<'f>(
         &self,
         client: &Client<'_>,
         listing: &Listing,
-        files: &[&ListedFile],
-    ) -> Result<(), Failure> {
+        files: &[&'f ListedFile],
+    ) -> Result<(), (Failed, Option<&'f ListedFile>)> {
+        let disk = |error| (Failed::Disk(error), None);
         let repository = &self.reference.repository;
-        let missing: Vec<&&ListedFile> =
-            files.iter().filter(|file| !self.cache.has(file)).collect();
+        let commit = &*listing.commit;
+        let missing: Vec<&'f ListedFile> = files
+            .iter()
+            .copied()
+            .filter(|file| !self.cache.has(commit, file))
+            .collect();
         if !missing.is_empty() {
             let total = missing
                 .iter()
@@ -113,16 +139,13 @@ impl Asked<'_> {
                         file.path
                     ))
                 };
-                let _lock = self
-                    .cache
-                    .lock(&file.hash, waiting)
-                    .map_err(|error| self.disk(&error))?;
-                if !self.cache.has(file) {
-                    let names = (&**repository, &*listing.commit);
+                let _lock = self.cache.lock(&file.hash, waiting).map_err(disk)?;
+                if !self.cache.has(commit, file) {
+                    let names = (&**repository, commit);
                     download(client, &self.cache, names, file, &mut |done| {
                         bar.update(before + done)
                     })
-                    .map_err(|failed| self.failed(failed, file))?;
+                    .map_err(|failed| (failed, Some(file)))?;
                 }
                 before = before.saturating_add(file.size);
                 bar.update(before);
@@ -130,14 +153,12 @@ impl Asked<'_> {
         }
         let linked = files
             .iter()
-            .try_for_each(|file| self.cache.link(&listing.commit, file).map(drop));
-        let kept = linked.and_then(|()| match self.reference.revision == listing.commit {
+            .try_for_each(|file| self.cache.link(commit, file).map(drop));
+        let kept = linked.and_then(|()| match self.reference.revision == commit {
             true => Ok(()),
-            false => self
-                .cache
-                .keep_revision(&self.reference.revision, &listing.commit),
+            false => self.cache.keep_revision(&self.reference.revision, commit),
         });
-        kept.map_err(|error| self.disk(&error))
+        kept.map_err(disk)
     }
 
     /// What the cache has, as far as names tell; whether it is whole shows when it is opened.
@@ -155,17 +176,6 @@ impl Asked<'_> {
                 Ok(snapshot.join(&first.path))
             }
             _ => Ok(snapshot),
-        }
-    }
-
-    fn failed(&self, failed: Failed, file: &ListedFile) -> Failure {
-        match failed {
-            Failed::Refused(refused) => self.refused(&refused, Some(file)),
-            Failed::Disk(error) => self.disk(&error),
-            Failed::Integrity(message) => Failure {
-                code: "integrity",
-                message,
-            },
         }
     }
 
@@ -208,13 +218,17 @@ impl Asked<'_> {
             }
             Refused::Answer(problem) => self.answer(problem),
             Refused::Status(status @ (401 | 403), code) => {
-                let gated = code.as_deref() == Some("GatedRepo") || *status == 403;
-                not_found(match gated {
-                    true => format!(
+                let gated = code.as_deref() == Some("GatedRepo");
+                not_found(match (gated, status) {
+                    (true, _) => format!(
                         "{repository} is given only to who accepts its licence, and {token}: accept it at {page}, make a token in \
                          the account's settings, and set HF_TOKEN to it (status {status})"
                     ),
-                    false => format!(
+                    (false, 403) => format!(
+                        "{repository} is private or gated, and {token}: accept the licence at {page} if it asks for that, and set \
+                         HF_TOKEN to a token that may read it (status {status})"
+                    ),
+                    (false, _) => format!(
                         "{repository} does not exist, or is private or gated, and {token}: check the name; if it is right, accept \
                          the licence at {page} and set HF_TOKEN to a token of that account (status {status})"
                     ),

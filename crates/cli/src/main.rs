@@ -6,6 +6,7 @@ mod args;
 mod colour;
 mod commands;
 mod device;
+mod draft_file;
 mod failure;
 mod hub;
 mod interrupt;

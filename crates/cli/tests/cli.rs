@@ -309,7 +309,7 @@ fn wrong_usage_is_two() {
     run(&["chat", "--per-request-spec-decode-metrics", "all", "x"]).assert_error(2, &["summary"]);
     for (config, word) in [
         ("{", "JSON"),
-        ("{\"method\": \"suffix\"}", "speculative_config.method"),
+        ("{\"method\": \"guess\"}", "speculative_config.method"),
         (
             "{\"method\": \"ngram\", \"num_speculative_tokens\": 16}",
             "speculative_config.num_speculative_tokens",
@@ -323,6 +323,20 @@ fn wrong_usage_is_two() {
             .assert_error(2, &["--speculative-config", word]);
     }
     run(&["bench", "--prompts", "x.json"]).assert_error(2, &["--speculative-config"]);
+    let methods = |methods: &str, more: &[&str]| {
+        let fixed = ["bench", "--prompts", "x.json", "--methods", methods];
+        run(&[&fixed[..], more].concat())
+    };
+    let config = |config: &str| methods("suffix,auto", &["--speculative-config", config]);
+    methods("ngram", &[]).assert_error(2, &["--speculative-config"]);
+    methods("ngram,guess", &SPECULATIVE[..2]).assert_error(2, &["--methods", "guess", "suffix"]);
+    methods("", &SPECULATIVE[..2]).assert_error(2, &["--methods"]);
+    methods("ngram,suffix,ngram", &SPECULATIVE[..2]).assert_error(2, &["--methods", "ngram twice"]);
+    methods("draft_model", &SPECULATIVE[..2]).assert_error(2, &["--methods", "--draft-model"]);
+    config(r#"{"method": "suffix", "num_speculative_tokens": 3, "adaptive": false}"#)
+        .assert_error(2, &["--methods", "adaptive"]);
+    run(&[&["bench", "--methods", "ngram"], &SPECULATIVE[..2]].concat())
+        .assert_error(2, &["--prompts"]);
     run(&["inspect"]).assert_error(2, &["MODEL"]);
     let help = run(&["chat", "--help"]);
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
@@ -620,6 +634,31 @@ fn inspect_and_devices() {
     assert!(run(&["devices"]).stdout.contains("--device cpu"));
 }
 
+/// Of two layers the second is of no use: a model that would answer, and wrongly.
+#[test]
+fn inspect_says_that_a_tensor_would_be_left_out() {
+    let mut bytes = std::fs::read(format!("{DATA}/tiny.gguf")).unwrap();
+    let key = b"llama.block_count";
+    let at = bytes.windows(key.len()).position(|window| window == key);
+    // Behind the key its type, then the number.
+    let count = at.unwrap() + key.len() + 4;
+    assert_eq!(bytes[count], 2);
+    bytes[count] = 1;
+    let file = write_file("one_layer.gguf", &bytes);
+    let inspect = run(&["inspect", path_str(&file), "--json"]).json();
+    assert_eq!(inspect["runs"], false);
+    let problem = inspect["model"]["problems"][0].as_str().unwrap();
+    assert!(problem.contains("tensor `blk.1."), "{problem}");
+    let text = run(&["inspect", path_str(&file)]).stdout;
+    assert!(
+        text.contains(&format!("does not load: {problem}\n")),
+        "{text}"
+    );
+    assert!(!text.contains("would run"), "{text}");
+    let args = ["complete", "--device", "cpu", "--prompt", "x", "--model"];
+    run(&[&args[..], &[path_str(&file)]].concat()).assert_error(1, &[problem]);
+}
+
 #[test]
 fn bench_reports_what_it_measured() {
     let report = tiny(&["bench", "--json"]).json();
@@ -843,8 +882,84 @@ fn every_sampling_option_reaches_the_engine() {
     ]);
     let (first, second) = text.stdout.split_once("\n\n").expect("two answers");
     assert_eq!(first, second.trim_end_matches('\n'));
-    let output = tiny(&["chat", "--draft-model", "tiny", "x"]);
-    output.assert_error(1, &["--draft-model", "ngram"]);
+}
+
+const DRAFT_MODEL: &str = "{\"method\": \"draft_model\", \"num_speculative_tokens\": 3}";
+
+#[test]
+fn a_draft_model_is_named_once_and_with_what_it_is_for() {
+    let chat = |args: &[&str]| run(&[&["chat", "--model", "nowhere", "x"], args].concat());
+    chat(&["--draft-model", "tiny"])
+        .assert_error(2, &["--draft-model", "--speculative-config", "draft_model"]);
+    chat(&["--speculative-config", DRAFT_MODEL])
+        .assert_error(2, &["draft_model", "--draft-model", "model"]);
+    let named = "{\"method\": \"draft_model\", \"num_speculative_tokens\": 3, \"model\": \"tiny\"}";
+    chat(&["--speculative-config", named, "--draft-model", "tiny"])
+        .assert_error(2, &["--draft-model", "speculative_config.model"]);
+    let wrong = named.replace("draft_model", "ngram");
+    chat(&["--speculative-config", &wrong])
+        .assert_error(2, &["--speculative-config", "speculative_config.model"]);
+    chat(&["--speculative-config", named]).assert_error(1, &["nowhere"]);
+
+    let nowhere = ["--speculative-config", DRAFT_MODEL, "--draft-model"];
+    for model in ["nowhere", "no/such.gguf"] {
+        tiny(&[&["chat", "x"], &nowhere[..], &[model]].concat())
+            .assert_error(1, &["--draft-model", model]);
+    }
+}
+
+#[test]
+fn a_draft_model_that_cannot_be_used_is_said_once_and_the_run_goes_on() {
+    let complete = |more: &[&str]| {
+        let fixed = [
+            "complete",
+            "--prompt",
+            "The keeper",
+            "--max-tokens",
+            "6",
+            "--temperature",
+            "0",
+            "--json",
+            "--return-token-ids",
+            "--per-request-spec-decode-metrics",
+            "detailed",
+        ];
+        let output = tiny(&[&fixed[..], more].concat());
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        output
+    };
+    let ids = |output: &Output| output.json()["choices"][0]["token_ids"].clone();
+    let plain = ids(&complete(&[]));
+    let drafting = |draft: &str| {
+        let args = ["--speculative-config", DRAFT_MODEL, "--draft-model", draft];
+        let output = complete(&args);
+        assert_eq!(ids(&output), plain, "{draft}");
+        let ours = output.json()["metrics"]["foretoken"].clone();
+        assert_eq!(ours["method"], "draft_model", "{draft}");
+        (output.stderr, ours)
+    };
+    // The folder's vocabulary is another one, which is mapped.
+    for draft in ["tiny_q4_0", "folder"] {
+        let (stderr, ours) = drafting(draft);
+        assert_eq!((stderr.as_str(), &ours["active"]), ("", &Value::Bool(true)));
+    }
+    let text = write_file("draft.gguf", b"this is no model, it is a line of text\n");
+    let empty = write_file("empty-draft.gguf", b"");
+    for (draft, word) in [
+        (path_str(&text), "not a GGUF file"),
+        (path_str(&empty), "is empty"),
+    ] {
+        let (stderr, ours) = drafting(draft);
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.starts_with("warning: speculation is off: the draft model"));
+        assert!(stderr.contains(word), "{word:?} in {stderr}");
+        let reason = ours["reason"].as_str().unwrap();
+        assert!(stderr.contains(reason) && ours["active"] == false, "{ours}");
+    }
+    let with_ngram = [&SPECULATIVE[..2], &["--draft-model", path_str(&text)]].concat();
+    let output = complete(&with_ngram);
+    assert!(output.stderr.starts_with("warning: the draft model"));
+    assert_eq!(output.json()["metrics"]["foretoken"]["active"], true);
 }
 
 #[test]
@@ -873,6 +988,15 @@ fn bench_compares_plain_and_speculative_runs() {
     }
     assert!(entries[0].get("speedup").is_some());
 
+    // Suffix decoding is not shown the same prompt's answer of the run before: it would accept nearly all of it.
+    let suffix = r#"{"method": "suffix", "num_speculative_tokens": 7, "adaptive": false}"#;
+    let report = tiny(&[&args[..], &["--speculative-config", suffix]].concat()).json();
+    let entry = &report["speculative"][0];
+    assert_eq!(entry["outputs_equal"], true);
+    let steps = entry["speculative_decoding"]["num_spec_steps"].as_u64();
+    let accepted = entry["speculative_decoding"]["num_accepted_draft_tokens"].as_u64();
+    assert!(steps > Some(0) && accepted < Some(15), "{entry}");
+
     let bad = |content: &[u8], word: &str| {
         let file = write_file(&format!("prompts-{}.json", content.len()), content);
         let args = ["bench", "--prompts", path_str(&file)];
@@ -883,6 +1007,141 @@ fn bench_compares_plain_and_speculative_runs() {
     bad(b"[{}]", "entry 0");
     bad(br#"[{"prompt": "x", "tokens": 1}]"#, "tokens");
     bad(br#"[{"prompt": "x", "max_tokens": 0}]"#, "max_tokens");
+}
+
+#[test]
+fn bench_compares_methods() {
+    let prompts = write_file(
+        "prompts-of-methods.json",
+        br#"[{"id": "copy-1", "prompt": "The keeper the keeper the keeper the", "max_tokens": 24},
+            {"id": "chat-1", "messages": [{"role": "user", "content": "x"}], "max_tokens": 6},
+            {"id": "copy-2", "prompt": "a b a b a b a", "max_tokens": 16}]"#,
+    );
+    let fixed = [
+        "bench",
+        "--prompts",
+        path_str(&prompts),
+        "--draft-model",
+        "tiny_q4_0",
+        "--speculative-config",
+    ];
+    let bench = |config: &str, more: &[&str]| {
+        let output = tiny(&[&fixed[..], &[config], more].concat());
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        output
+    };
+    let config = r#"{"method": "auto", "num_speculative_tokens": 4, "prompt_lookup_min": 1, "prompt_lookup_max": 3}"#;
+    let names = ["suffix", "draft_model", "auto", "ngram"];
+    let methods = ["--methods", "suffix,draft_model,auto,ngram"];
+    let report = bench(config, &[&methods[..], &["--json"]].concat()).json();
+    let cost = report["draft_cost"].as_f64().unwrap();
+    assert!(cost > 0.0 && cost.is_finite(), "{cost}");
+
+    let entries = report["speculative"].as_array().unwrap();
+    let of = |entry: &Value| (entry["prompt"].clone(), entry["method"].clone());
+    let expected = ["copy-1", "chat-1", "copy-2"]
+        .into_iter()
+        .flat_map(|prompt| names.map(|method| (prompt.into(), method.into())));
+    assert_eq!(
+        entries.iter().map(of).collect::<Vec<_>>(),
+        expected.collect::<Vec<_>>()
+    );
+    for entry in entries {
+        assert_eq!(entry["outputs_equal"], true, "{entry}");
+        let verified = entry["speculative_decoding"]["num_draft_tokens"].as_u64() > Some(0);
+        assert_eq!(entry.get("speedup").is_some(), verified, "{entry}");
+        assert_eq!(entry.get("predicted_speedup").is_some(), verified);
+        // Each is plain decoding's rate of the same round.
+        assert!(entry["plain_tokens_per_second"].as_f64() > Some(0.0));
+        assert!(entry.get("speculation").is_none(), "{entry}");
+    }
+
+    let summaries = report["speculative_summary"].as_array().unwrap();
+    let kinds: Vec<_> = summaries
+        .iter()
+        .map(|summary| (summary["method"].clone(), summary["kind"].clone()))
+        .collect();
+    let expected = names
+        .into_iter()
+        .flat_map(|method| ["copy", "chat", "all"].map(|kind| (method.into(), kind.into())));
+    assert_eq!(kinds, expected.collect::<Vec<(Value, Value)>>());
+    for summary in summaries {
+        let prompts = summary["prompts"].as_u64();
+        assert_eq!(summary["outputs_equal"].as_u64(), prompts);
+        assert_eq!(
+            summary.get("speedup").is_some(),
+            summary["speedups"].as_u64() > Some(0)
+        );
+        let steps: u64 =
+            serde_json::from_value::<Vec<u64>>(summary["acceptance_histogram"].clone())
+                .unwrap()
+                .iter()
+                .sum();
+        assert_eq!(summary["num_spec_steps"].as_u64(), Some(steps));
+        let rates: Vec<f64> =
+            serde_json::from_value(summary["acceptance_per_pos"].clone()).unwrap();
+        assert_eq!(rates.len(), 4);
+        assert!(rates.is_sorted_by(|a, b| a >= b), "{summary}");
+        let length = 1.0 + rates.iter().sum::<f64>();
+        let mean = summary["mean_acceptance_length"].as_f64().unwrap();
+        assert!((length - mean).abs() < 1e-9, "{summary}");
+    }
+
+    let text = bench(config, &methods).stdout;
+    assert!(text.contains("draft model tiny_q4_0: "), "{text}");
+    for name in names {
+        // Of copy, chat and all, and of acceptance by position.
+        let lines = text.lines().filter(|line| line.starts_with(name));
+        assert_eq!(lines.count(), 4, "{name} in {text}");
+    }
+
+    // One configuration has the entries that it always had.
+    let fixed_k = r#"{"method": "draft_model", "num_speculative_tokens": 3, "adaptive": false}"#;
+    let report = bench(fixed_k, &["--json"]).json();
+    assert!(report.get("speculative_summary").is_none());
+    let entry = &report["speculative"][0];
+    assert!(entry.get("method").is_none() && entry["outputs_equal"] == true);
+    // Each step takes a pass of four rows, or what more rows take where noise makes that less, and three passes of the draft model.
+    let number = |value: &Value| value.as_f64().unwrap();
+    let steps = number(&entry["speculative_decoding"]["num_spec_steps"]);
+    let pass = |rows: &str| number(&report["verify_cost"][rows]);
+    let step = pass("4").min(pass("8")) + 3.0 * number(&report["draft_cost"]);
+    let predicted = (number(&entry["tokens"]) - 1.0) / (steps * step);
+    let found = number(&entry["predicted_speedup"]);
+    assert!(
+        found <= 1.2 * predicted,
+        "{found}, by hand {predicted}: {report}"
+    );
+}
+
+#[test]
+fn bench_says_of_a_method_that_it_is_off() {
+    let prompts = write_file(
+        "prompts-without-draft.json",
+        br#"[{"id": "copy-1", "prompt": "The keeper the keeper the keeper the", "max_tokens": 12}]"#,
+    );
+    let text = write_file("draft-of-bench.gguf", b"this is no model\n");
+    let args = [
+        "bench",
+        "--json",
+        "--prompts",
+        path_str(&prompts),
+        "--draft-model",
+        path_str(&text),
+        "--methods",
+        "draft_model,ngram",
+    ];
+    let report = tiny(&[&args[..], &SPECULATIVE[..2]].concat()).json();
+    let [model, ngram] = &report["speculative"].as_array().unwrap()[..] else {
+        panic!("two methods: {report}");
+    };
+    assert_eq!(model["speculation"]["active"], false);
+    let reason = model["speculation"]["reason"].as_str().unwrap();
+    assert!(reason.contains("not a GGUF file"), "{reason}");
+    assert!(model.get("speedup").is_none() && model["outputs_equal"] == true);
+    assert!(ngram.get("speculation").is_none() && ngram.get("speedup").is_some());
+    assert!(report.get("draft_cost").is_none());
+    assert_eq!(report["speculative_summary"][0]["speedups"], 0);
 }
 
 /// The interactive chat wants a terminal; `script` of util-linux is one.

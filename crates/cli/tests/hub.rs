@@ -213,6 +213,33 @@ fn complete(hub: &Hub, home: &Path, model: &str, variables: &[(&str, &str)]) -> 
     run(hub.address, home, &args, variables)
 }
 
+/// The same of TINY, with a draft model.
+fn complete_with_draft(hub: &Hub, home: &Path, draft: &str) -> Output {
+    let model = format!("{DATA}/tiny.gguf");
+    let config = r#"{"method": "draft_model", "num_speculative_tokens": 2}"#;
+    let args = [
+        "complete",
+        "--device",
+        "cpu",
+        "--prompt",
+        "The",
+        "--max-tokens",
+        "4",
+        "--temperature",
+        "0",
+        "--json",
+        "--per-request-spec-decode-metrics",
+        "detailed",
+        "--speculative-config",
+        config,
+        "--model",
+        &model,
+        "--draft-model",
+        draft,
+    ];
+    run(hub.address, home, &args, &[])
+}
+
 fn assert_text(output: &Output) {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert_eq!(output.json()["usage"]["completion_tokens"], 4);
@@ -277,11 +304,68 @@ fn fetched_once_and_laid_out_as_the_hubs_tools_do() {
     );
     assert_text(&nowhere);
     assert!(
-        nowhere.stderr.contains("does not answer"),
+        nowhere.stderr.contains("no answer") && nowhere.stderr.contains("fetched before is taken"),
         "{}",
         nowhere.stderr
     );
     assert_eq!(hub.requests().len(), asked);
+}
+
+/// A hub in trouble: what was fetched before runs, and stderr says why it was taken.
+#[test]
+fn what_was_fetched_before_runs_while_the_hub_fails() {
+    type Trouble = fn() -> Reply;
+    let page = || {
+        let mut reply = status(200);
+        reply.body = b"<html>maintenance</html>".to_vec();
+        reply
+    };
+    let troubles: [(&str, Trouble); 6] = [
+        ("408", || status(408)),
+        ("429", || status(429)),
+        ("500", || status(500)),
+        ("503", || status(503)),
+        ("no JSON", page),
+        ("lists no files", || {
+            let mut reply = status(200);
+            reply.body = json!({ "sha": COMMIT }).to_string().into_bytes();
+            reply
+        }),
+    ];
+    let home = home("trouble");
+    assert_text(&complete(&hub_of_tiny(file), &home, "hf:owner/repo", &[]));
+    for (word, trouble) in troubles {
+        let hub = Hub::new(move |_| trouble());
+        let output = complete(&hub, &home, "hf:owner/repo", &[]);
+        assert_text(&output);
+        let warned = output.stderr.lines().any(|line| {
+            line.starts_with("warning: ")
+                && line.contains(word)
+                && line.contains("what was fetched before is taken")
+        });
+        assert!(warned, "{word}: {}", output.stderr);
+        // What was not fetched before does not run.
+        let other = complete(&hub, &home, "hf:owner/other", &[]);
+        assert_error(&other, "network", &[word]);
+    }
+    // A newer commit that cannot be had: the older one is there.
+    let newer = Hub::new(|request| match request.path.starts_with("/api/") {
+        true => listing(&[large("tiny.gguf", b"newer bytes")]),
+        false => status(503),
+    });
+    let output = complete(&newer, &home, "hf:owner/repo", &[]);
+    assert_text(&output);
+    assert!(
+        output.stderr.contains("fetched before"),
+        "{}",
+        output.stderr
+    );
+    // An answer that says no is none of these.
+    for code in [401, 403, 404] {
+        let hub = Hub::new(move |_| status(code));
+        let output = complete(&hub, &home, "hf:owner/repo", &[]);
+        assert_error(&output, "model_not_found", &[&code.to_string()]);
+    }
 }
 
 #[test]
@@ -426,6 +510,31 @@ fn an_alias_is_its_publishers_repository_unless_the_models_folder_has_it() {
 }
 
 #[test]
+fn a_draft_model_is_fetched_as_a_model_is_and_left_out_where_it_cannot_be() {
+    let hub = hub_of_tiny(file);
+    let home_of = home("draft");
+    let output = complete_with_draft(&hub, &home_of, "hf:owner/repo");
+    assert_text(&output);
+    let active = |output: &Output| output.json()["metrics"]["foretoken"]["active"].clone();
+    assert_eq!((active(&output), hub.ranges()), (json!(true), vec![0]));
+
+    let failing = Hub::new(|_| status(503));
+    let wrong = hub_of_tiny(|request, bytes| file(request, &bytes[1..]));
+    for (test, hub) in [("draft-503", &failing), ("draft-hash", &wrong)] {
+        let output = complete_with_draft(hub, &home(test), "hf:owner/repo");
+        assert_text(&output);
+        assert_eq!(active(&output), false, "{test}");
+        let last = output.stderr.lines().last().unwrap();
+        let warned = last.starts_with("warning: speculation is off: the draft model hf:owner/repo");
+        assert!(warned, "{test}: {last}");
+    }
+    // Where there is no such repository, the name is wrong.
+    let nothing = Hub::new(|_| status(404));
+    let output = complete_with_draft(&nothing, &home("draft-404"), "hf:owner/repo");
+    assert_error(&output, "model_not_found", &["--draft-model", "owner/repo"]);
+}
+
+#[test]
 fn two_processes_fetch_a_model_once() {
     let hub = hub_of_tiny(|request, bytes| {
         std::thread::sleep(std::time::Duration::from_millis(500));
@@ -536,7 +645,11 @@ fn what_the_hub_refuses_is_said_with_what_to_do() {
 
     let hub = hub_of_tiny(|_, _| status(403));
     let output = complete(&hub, &home("refused_file"), "hf:owner/repo", &[]);
-    assert_error(&output, "model_not_found", &["accept it at"]);
+    assert_error(
+        &output,
+        "model_not_found",
+        &["private or gated", "accept the licence at", "HF_TOKEN"],
+    );
     let output = complete(
         &hub,
         &home("nobody"),

@@ -9,6 +9,7 @@
 //! [`Ops::read_chosen`] is the one place where anybody waits.
 
 mod clock;
+mod draft;
 mod format;
 mod language_model;
 mod ops;
@@ -17,6 +18,7 @@ pub mod sampling;
 mod steps;
 
 pub use clock::{Clock, since_unix_epoch};
+pub use draft::{DraftChoice, DraftStart, Drafted, HostDraft, NO_COUNTERPART};
 pub use format::{Format, QuantFormat, Quantize, WEIGHTS_PER_BLOCK};
 pub use language_model::{LanguageModel, ModelConfig};
 pub use ops::{

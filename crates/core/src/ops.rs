@@ -2,8 +2,8 @@
 
 use crate::sampling::TokenLogprobs;
 use crate::{
-    Format, NgramLookup, Phase, Position, Row, Sampling, SequenceSlot, StepLimits, StepOutcome,
-    TokenId,
+    DraftChoice, DraftStart, Drafted, Format, NgramLookup, Phase, Position, Row, Sampling,
+    SequenceSlot, StepLimits, StepOutcome, TokenId,
 };
 
 /// Rows of a matrix are written in whole groups of this many: the device interleaves them.
@@ -206,6 +206,8 @@ pub trait Ops {
     type KvCache;
     /// cos and sin, `[positions, pairs]`.
     type RopeTable;
+    /// Token ids of one vocabulary by those of another.
+    type TokenMap;
 
     // ---- at load -------------------------------------------------------------------------------
 
@@ -243,6 +245,10 @@ pub trait Ops {
     /// Uploads RoPE's table, computed in f64.
     fn rope_table(&mut self, spec: &RopeTableSpec) -> Result<Self::RopeTable, OpsError>;
 
+    /// Uploads a table of token ids: `tokens[i]` is the target's id of the draft model's token i, [`crate::NO_COUNTERPART`] where
+    /// it has none.
+    fn token_map(&mut self, name: &str, tokens: &[TokenId]) -> Result<Self::TokenMap, OpsError>;
+
     /// Waits until everything uploaded so far has left host memory (loaders call it every 64 MiB).
     fn flush(&mut self) -> impl Future<Output = Result<(), OpsError>>;
 
@@ -255,6 +261,10 @@ pub trait Ops {
     /// Drops what was recorded since [`Ops::begin`]: recording it made everything that running it needs, and so a load can
     /// make that before the first request. Ops that compute when recorded have nothing to drop.
     fn discard(&mut self) {}
+
+    /// Forgets failures of what was made and dropped since, so that what is left can be used. Called after [`Ops::flush`], which
+    /// waits until all of them are known. Ops that fail at once have nothing to forget.
+    fn forget_failures(&mut self) {}
 
     // ---- at the start of a request -------------------------------------------------------------
 
@@ -282,14 +292,18 @@ pub trait Ops {
         batch: usize,
     ) -> Result<(), OpsError>;
 
+    /// Says what the next draft continues ([`Ops::draft`]). Before the [`Ops::begin`] of its first pass.
+    fn start_draft(&mut self, start: &DraftStart);
+
     // ---- recording a step ----------------------------------------------------------------------
 
     /// Starts a pass: uploads the row table. The last `logit_rows` rows get logits
     /// (0..=[`crate::MAX_VERIFY_ROWS`]; 0: an inner part of a prompt, nothing may be chosen).
     fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize);
 
-    /// Starts a pass of the row family over the rows that the last [`Ops::next_step`] made: at most `drafts + 1`, all with
-    /// logits, at `last_position` at most. None where the steps had ended.
+    /// Starts a pass of the row family over the rows that the last [`Ops::next_step`] or [`Ops::draft`] made: at most
+    /// `drafts + 1`, all with logits, at `last_position` at most. None where the steps, or the draft, had ended. What was recorded
+    /// before it and not submitted is handed over with it.
     fn begin_next(&mut self, drafts: usize, last_position: Position);
 
     /// `out[i] = table[token of row i] · scale`; `out` is `[rows, hidden]`.
@@ -372,6 +386,17 @@ pub trait Ops {
     /// last one. [`crate::HostSteps`] is the definition.
     fn next_step(&mut self, drafts: usize, lookup: Option<&NgramLookup>);
 
+    /// Chooses the draft model's token after the last row of its pass, the only one with logits, as [`Ops::choose`] would for that
+    /// sequence, but commits nothing; it joins the draft, and the rows of the next pass are made: the draft model's next, or those
+    /// that the target verifies. [`crate::HostDraft`] is the definition. Drafts already made are not counted for penalties; where the
+    /// vocabularies differ in size, penalties and biases are left out; with `to_target` the largest logit is taken.
+    fn draft(
+        &mut self,
+        logits: &Self::Activation,
+        choice: &DraftChoice,
+        to_target: Option<&Self::TokenMap>,
+    );
+
     /// Log-probabilities of the raw logits for what [`Ops::choose`] chose in this pass, and of the `top` most
     /// probable tokens (at most [`crate::sampling::MAX_TOP_LOGPROBS`]).
     fn logprobs(&mut self, logits: &Self::Activation, top: u32);
@@ -383,6 +408,9 @@ pub trait Ops {
 
     /// What the last submitted step chose, one entry per logit row.
     fn read_chosen(&mut self) -> impl Future<Output = Result<Vec<Chosen>, OpsError>>;
+
+    /// What the last submitted pass chose whose rows [`Ops::draft`] made, and those rows' drafts.
+    fn read_drafted(&mut self) -> impl Future<Output = Result<Drafted, OpsError>>;
 
     /// What came of the oldest step with [`Ops::next_step`] that was submitted and not read.
     ///

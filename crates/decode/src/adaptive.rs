@@ -6,12 +6,14 @@
 //! the same tokens whatever was guessed.
 
 mod acceptance;
+mod confidence;
 mod step_costs;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 pub use acceptance::AcceptanceEstimate;
+pub use confidence::ConfidenceEstimate;
 pub use step_costs::StepCosts;
 
 use crate::{AcceptanceStatistics, StatisticsLevel};
@@ -27,20 +29,36 @@ const LAST_PROBE_INTERVAL: usize = 128;
 /// Drafts of a probe: the fewest that say anything, since most probes fail.
 const PROBE_DRAFTS: usize = 1;
 
+/// A number of drafts, and what it is expected to bring.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Expected {
+    /// Drafts.
+    pub(crate) k: usize,
+    /// Tokens a millisecond.
+    pub(crate) rate: f64,
+}
+
 /// The number of drafts, of `0..=ceiling`, with the most expected tokens a second; the least of several.
 ///
 /// With `α_j` the probability that draft j is accepted once those before it were, k drafts yield
 /// `E(k) = 1 + Σ_{i ≤ k} Π_{j ≤ i} α_j` tokens in the time of a pass of `k + 1` rows and of drafting k tokens.
 /// A ceiling above 15 is taken as 15.
 pub fn choose_k(ceiling: usize, costs: &StepCosts, estimate: &AcceptanceEstimate) -> usize {
-    let (mut best, mut best_rate) = (0, 1.0 / costs.step_ms(0));
+    best(ceiling, costs, estimate).k
+}
+
+fn best(ceiling: usize, costs: &StepCosts, estimate: &AcceptanceEstimate) -> Expected {
+    let mut best = Expected {
+        k: 0,
+        rate: 1.0 / costs.step_ms(0),
+    };
     let (mut expected, mut all_accepted) = (1.0, 1.0);
     for (i, probability) in estimate.probabilities().iter().take(ceiling).enumerate() {
         all_accepted *= probability;
         expected += all_accepted;
         let rate = expected / costs.step_ms(i + 1);
-        if rate > best_rate {
-            (best, best_rate) = (i + 1, rate);
+        if rate > best.rate {
+            best = Expected { k: i + 1, rate };
         }
     }
     best
@@ -56,6 +74,8 @@ pub fn choose_k(ceiling: usize, costs: &StepCosts, estimate: &AcceptanceEstimate
 pub struct AdaptiveSpeculation {
     costs: Rc<RefCell<StepCosts>>,
     estimate: AcceptanceEstimate,
+    /// How far the draft model's own confidence can be trusted; absent: it is not asked.
+    confidence: Option<Rc<RefCell<ConfidenceEstimate>>>,
     /// Steps that chose not to draft since drafts were last verified.
     waited: usize,
     /// How many of them are followed by a probe.
@@ -71,10 +91,18 @@ impl AdaptiveSpeculation {
         Self {
             costs,
             estimate,
+            confidence: None,
             waited: 0,
             interval: FIRST_PROBE_INTERVAL,
             probing: false,
         }
+    }
+
+    /// Ends drafts of a draft model where its own confidence says that the rest will not survive. What is learnt of that is a
+    /// model's: every answer shares it.
+    pub fn with_confidence(mut self, confidence: Rc<RefCell<ConfidenceEstimate>>) -> Self {
+        self.confidence = Some(confidence);
+        self
     }
 
     /// What was learnt of acceptance so far.
@@ -101,6 +129,34 @@ impl AdaptiveSpeculation {
         if self.probing { PROBE_DRAFTS } else { 0 }
     }
 
+    /// What the best number of drafts up to `ceiling` is expected to bring.
+    pub(crate) fn expected(&self, ceiling: usize) -> Expected {
+        best(ceiling, &self.costs.borrow(), &self.estimate)
+    }
+
+    /// ln of the least probability, by the draft model itself, that the tokens of a draft of up to `k` are right together: below it, a
+    /// token and those behind it cost more than they bring. `None`: there is no such bound.
+    pub(crate) fn next_log_confidence(&self, k: usize) -> Option<f32> {
+        let confidence = self.confidence.as_ref()?;
+        let costs = self.costs.borrow();
+        let row_ms = (costs.pass_ms(k + 1) - costs.pass_ms(1)) / k as f64;
+        // At the rate of the whole, a draft more takes the time of so many tokens.
+        let needed = self.expected(k).rate * (costs.draft_ms() + row_ms);
+        Some(confidence.borrow_mut().next_log_confidence(needed))
+    }
+
+    /// Takes note of a draft's confidences, and how many of its tokens were accepted.
+    pub(crate) fn record_confidence(&self, log_confidences: &[f32], accepted: usize) {
+        if let Some(confidence) = &self.confidence {
+            confidence.borrow_mut().record(log_confidences, accepted);
+        }
+    }
+
+    /// Takes note of the time of a pass of `rows` rows.
+    pub(crate) fn record_pass(&self, rows: usize, ms: f64) {
+        self.costs.borrow_mut().record_pass(rows, ms);
+    }
+
     /// How many tokens a step drafts whose outcome is known only after further steps began, and whether it is a probe. A
     /// probe that is under way is not due.
     pub(crate) fn next_k_in_flight(&mut self, ceiling: usize) -> (usize, bool) {
@@ -118,9 +174,29 @@ impl AdaptiveSpeculation {
 
     /// Takes note of a pass that verified `drafted` drafts, none perhaps, and accepted the first `accepted`.
     pub(crate) fn record_step(&mut self, drafted: usize, accepted: usize, pass_ms: f64) {
-        self.costs.borrow_mut().record_pass(drafted + 1, pass_ms);
+        self.record_pass(drafted + 1, pass_ms);
         let probe = self.probing;
         self.record_acceptance(drafted, accepted, probe);
+    }
+
+    /// Takes note of a step whose drafts and pass were one submission of `step_ms`: `proposed` tokens were drafted, `drafted` of
+    /// them verified and the first `accepted` accepted. What it took is shared out as was expected; returns the pass's part.
+    pub(crate) fn record_whole_step(
+        &mut self,
+        proposed: usize,
+        drafted: usize,
+        accepted: usize,
+        step_ms: f64,
+    ) -> f64 {
+        let probe = self.probing;
+        // The token that ended a draft early was paid for and brought nothing.
+        self.record_acceptance(proposed, accepted, probe);
+        let mut costs = self.costs.borrow_mut();
+        let (pass_ms, draft_ms) = (costs.pass_ms(drafted + 1), costs.draft_ms());
+        let part = step_ms / (pass_ms + proposed as f64 * draft_ms);
+        costs.record_pass(drafted + 1, part * pass_ms);
+        costs.record_draft(proposed, part * draft_ms * proposed as f64);
+        part * pass_ms
     }
 
     /// Takes note of a pass whose time nobody knows, since others were under way with it.
@@ -149,7 +225,9 @@ impl AdaptiveSpeculation {
 /// `emitted · T(1) / Σ over steps of (T(drafted + 1) + draft time)`.
 ///
 /// `emitted`: tokens of the answer after the first, which is the prompt's pass's. The drafter's time is the measured
-/// one where it was measured, at [`StatisticsLevel::Detailed`], and else the costs' estimate. `None` without steps.
+/// one where it was measured, at [`StatisticsLevel::Detailed`], and else the costs' estimate. That of a draft model's passes nobody
+/// measures: each takes what the costs say of a token, whether the other steps had no drafts or those of a drafter on the host.
+/// `None` without steps.
 pub fn predicted_speedup(
     emitted: u64,
     statistics: &AcceptanceStatistics,
@@ -167,8 +245,10 @@ pub fn predicted_speedup(
         })
         .sum();
     let plain = statistics.plain_steps as f64 * costs.pass_ms(1);
+    let passes = statistics.num_draft_passes as f64 * costs.draft_ms();
     let drafting = match statistics.level() {
-        StatisticsLevel::Detailed => statistics.draft_time_ms,
+        StatisticsLevel::Detailed => passes + statistics.draft_time_ms,
+        _ if statistics.num_draft_passes > 0 => passes,
         _ => statistics.num_proposed_tokens as f64 * costs.draft_ms(),
     };
     Some(emitted as f64 * costs.pass_ms(1) / (verified + plain + drafting))
@@ -386,6 +466,30 @@ mod tests {
     }
 
     #[test]
+    fn drafts_that_end_at_their_first_token_are_soon_given_up() {
+        let truth = costs(|rows| 9.9 + 0.1 * rows as f64).with_draft_ms(3.0);
+        let mut adaptive =
+            AdaptiveSpeculation::new(shared(truth.clone()), AcceptanceEstimate::default());
+        let mut sum = 0.0;
+        for _ in 0..500 {
+            let ms = match adaptive.next_k(8) {
+                0 => {
+                    adaptive.record_step(0, 0, truth.pass_ms(1));
+                    truth.pass_ms(1)
+                }
+                // One pass of the draft model, and nothing to verify.
+                _ => {
+                    let ms = truth.pass_ms(1) + 3.0;
+                    adaptive.record_whole_step(1, 0, 0, ms);
+                    ms
+                }
+            };
+            sum += ms;
+        }
+        assert!(sum <= 1.03 * 500.0 * truth.pass_ms(1), "{sum}");
+    }
+
+    #[test]
     fn probes_come_ever_more_rarely() {
         assert_eq!(probe_gaps(19.999)[..7], [8, 16, 32, 64, 128, 128, 128]);
         // 0.4 of 128, as a probe costs 0.4 more than a plain step.
@@ -471,5 +575,42 @@ mod tests {
         summary.num_proposed_tokens = 2;
         let speedup = predicted_speedup(3, &summary, &costs).unwrap();
         assert!((speedup - 30.0 / 13.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_predicted_speedup_of_a_draft_model_by_hand() {
+        let costs = costs(|rows| 9.0 + rows as f64).with_draft_ms(2.5);
+        let drafted = |level| {
+            let mut statistics = AcceptanceStatistics::new(level, 4).unwrap();
+            // By the model 4 and, ended early after a third pass, 2; by the host 3; by nobody.
+            for (drafted, accepted) in [(4, 3), (2, 2), (3, 1), (0, 0)] {
+                statistics.record_step(drafted, accepted);
+            }
+            statistics.num_draft_passes = 4 + 3;
+            statistics.num_proposed_tokens = 4 + 3 + 3;
+            statistics
+        };
+        let close = |speedup: f64, by_hand: f64| (speedup - by_hand).abs() < 1e-12;
+        // 4 + 3 + 2 + 1 tokens; passes of 5, 3, 4 and 1 rows, and seven of the draft.
+        let passes = 14.0 + 12.0 + 13.0 + 10.0 + 7.0 * 2.5;
+        let summary = drafted(StatisticsLevel::Summary);
+        let speedup = predicted_speedup(10, &summary, &costs).unwrap();
+        assert!(close(speedup, 100.0 / passes), "{speedup}");
+        // What the host took, and the draft model to read the prompt, was measured and comes on top.
+        let mut detailed = drafted(StatisticsLevel::Detailed);
+        detailed.draft_time_ms = 6.0;
+        let speedup = predicted_speedup(10, &detailed, &costs).unwrap();
+        assert!(close(speedup, 100.0 / (passes + 6.0)), "{speedup}");
+        // As the model of the analysis has it: E(k) tokens in T(k + 1) + k·d, all of them accepted.
+        let mut right = AcceptanceStatistics::new(StatisticsLevel::Detailed, 4).unwrap();
+        for _ in 0..5 {
+            right.record_step(4, 4);
+            right.num_draft_passes += 4;
+        }
+        let speedup = predicted_speedup(25, &right, &costs).unwrap();
+        assert!(
+            close(speedup, 5.0 * costs.pass_ms(1) / costs.step_ms(4)),
+            "{speedup}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Reading what a pass chose, and how much of it counts.
 
 use foretoken_core::sampling::{TokenLogprobs, accepted_drafts};
-use foretoken_core::{Chosen, LanguageModel, Ops, TokenId};
+use foretoken_core::{Chosen, Drafted, LanguageModel, Ops, TokenId};
 
 use crate::DecodeError;
 use crate::sequence::position;
@@ -28,18 +28,54 @@ pub(crate) async fn read_choices<O: Ops>(
     drafts: &[TokenId],
     logprobs: bool,
 ) -> Result<Choices, DecodeError> {
-    let rows = drafts.len() + 1;
     let chosen = ops.read_chosen().await?;
+    let vocab = model.config().vocab_size;
+    let choices = accepted_choices(&chosen, drafts, first, vocab)?;
+    with_logprobs(ops, choices, logprobs).await
+}
+
+/// The choices of a pass whose drafts the device made, at most `k`; it was waited for.
+pub(crate) async fn choices_of_draft<O: Ops>(
+    ops: &mut O,
+    drafted: &Drafted,
+    k: usize,
+    first: usize,
+    vocab: TokenId,
+    logprobs: bool,
+) -> Result<Choices, DecodeError> {
+    if drafted.drafts.len() > k {
+        return Err(DecodeError::ChosenRows {
+            chosen: drafted.drafts.len() + 1,
+            expected: k + 1,
+        });
+    }
+    let choices = accepted_choices(&drafted.chosen, &drafted.drafts, first, vocab)?;
+    with_logprobs(ops, choices, logprobs).await
+}
+
+fn accepted_choices(
+    chosen: &[Chosen],
+    drafts: &[TokenId],
+    first: usize,
+    vocab: TokenId,
+) -> Result<Choices, DecodeError> {
+    let rows = drafts.len() + 1;
     if chosen.len() != rows {
         return Err(DecodeError::ChosenRows {
             chosen: chosen.len(),
             expected: rows,
         });
     }
-    let accepted = accepted_drafts(&chosen, drafts);
-    let vocab = model.config().vocab_size;
-    let mut choices = choices_of(&chosen[..=accepted], first, vocab)?;
-    if logprobs {
+    let accepted = accepted_drafts(chosen, drafts);
+    choices_of(&chosen[..=accepted], first, vocab)
+}
+
+async fn with_logprobs<O: Ops>(
+    ops: &mut O,
+    mut choices: Choices,
+    wanted: bool,
+) -> Result<Choices, DecodeError> {
+    if wanted {
         let mut logprobs = ops.read_logprobs().await?;
         let tokens = choices.tokens.len();
         if logprobs.len() < tokens {

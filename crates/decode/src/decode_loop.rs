@@ -2,14 +2,16 @@
 
 use foretoken_core::{Clock, LanguageModel, MAX_STEPS_A_WAIT, Ops, Phase, Row, TokenId};
 
-use crate::choices::{Choices, read_choices};
+use crate::auto::Way;
+use crate::choices::{Choices, choices_of_draft, read_choices};
+use crate::draft_model::Committed;
 use crate::in_flight::InFlight;
 use crate::prefill::{check_prompt, run_prompt};
 use crate::sequence::position;
 use crate::{
-    AbortSignal, AcceptanceEstimate, AcceptanceStatistics, AggregateCounters, Block, DecodeError,
-    DecodeOptions, FinishReason, MAX_SPECULATIVE_TOKENS, Sequence, StatisticsLevel,
-    TokenProvenance,
+    AbortSignal, AcceptanceEstimate, AcceptanceStatistics, AggregateCounters, Auto, Block,
+    DecodeError, DecodeOptions, Draft, FinishReason, MAX_SPECULATIVE_TOKENS, Sequence,
+    StatisticsLevel, TokenProvenance,
 };
 
 /// One answer in the making. The first step runs the prompt; every further one decodes: it drafts, verifies the
@@ -34,9 +36,10 @@ pub struct DecodeLoop {
 impl DecodeLoop {
     /// Starts an answer after the committed tokens of `sequence`.
     pub fn new(sequence: Sequence, mut options: DecodeOptions, abort: AbortSignal) -> Self {
-        options.num_speculative_tokens = match options.drafter {
-            Some(_) => options.num_speculative_tokens.min(MAX_SPECULATIVE_TOKENS),
-            None => 0,
+        let drafts = options.drafter.is_some() || options.draft_model || options.auto.is_some();
+        options.num_speculative_tokens = match drafts {
+            true => options.num_speculative_tokens.min(MAX_SPECULATIVE_TOKENS),
+            false => 0,
         };
         options.steps_a_wait = options.steps_a_wait.min(MAX_STEPS_A_WAIT);
         Self {
@@ -76,10 +79,12 @@ impl DecodeLoop {
         self.statistics.as_deref()
     }
 
-    /// What adaptive speculation learnt of acceptance so far; `None` where it is off.
-    pub fn acceptance_estimate(&self) -> Option<&AcceptanceEstimate> {
-        let adaptive = self.options.adaptive.as_ref()?;
-        Some(adaptive.estimate())
+    /// What adaptive speculation learnt of acceptance so far, of each way to draft ([`crate::Auto::estimates`]); nothing where it is
+    /// off.
+    pub fn acceptance_estimates(&self) -> impl Iterator<Item = &AcceptanceEstimate> {
+        let adaptive = self.options.adaptive.iter();
+        let auto = self.options.auto.iter().flat_map(|auto| auto.estimates());
+        adaptive.map(|adaptive| adaptive.estimate()).chain(auto)
     }
 
     /// Takes what was counted since the last call, at any level: to be added to the totals of all requests.
@@ -87,15 +92,29 @@ impl DecodeLoop {
         std::mem::take(&mut self.counters)
     }
 
-    /// Commits the next block. After the end of the answer: an empty block with the same reason.
+    /// Commits the next block, without a draft model. After the end of the answer: an empty block with the same reason.
     ///
     /// # Errors
-    /// See [`DecodeError`]; the sequence keeps what was committed before. An answer whose step was dropped before it
-    /// was ready cannot go on: the device may have counted tokens that were never read.
+    /// As [`DecodeLoop::step_with`].
     pub async fn step<O: Ops>(
         &mut self,
         ops: &mut O,
         model: &dyn LanguageModel<O>,
+    ) -> Result<Block, DecodeError> {
+        self.step_with(ops, model, None).await
+    }
+
+    /// Commits the next block. After the end of the answer: an empty block with the same reason. `draft` may differ from step to
+    /// step, or be missing: that step decodes plainly.
+    ///
+    /// # Errors
+    /// See [`DecodeError`]; the sequence keeps what was committed before. An answer whose step was dropped before it
+    /// was ready cannot go on: the device may have counted tokens that were never read.
+    pub async fn step_with<O: Ops>(
+        &mut self,
+        ops: &mut O,
+        model: &dyn LanguageModel<O>,
+        draft: Option<Draft<'_, O>>,
     ) -> Result<Block, DecodeError> {
         if self.finish.is_some() {
             return Ok(Block {
@@ -117,7 +136,16 @@ impl DecodeLoop {
         if let Some(block) = self.step_in_flight(ops, model).await? {
             return Ok(block);
         }
-        let drafts = self.draft(model);
+        let mut draft = draft.filter(|_| self.may_draft_by_model());
+        let read = draft.as_mut().and_then(|draft| draft.read(&self.sequence));
+        let room = read.as_ref().map_or(0, |(_, room)| *room);
+        let drafts = match (self.next_way(model, room), draft.zip(read)) {
+            (Way::Model(k), Some((draft, (committed, _)))) => {
+                return self.step_by_model(ops, model, draft, committed, k).await;
+            }
+            (Way::Tokens(drafts), _) => drafts,
+            _ => Vec::new(),
+        };
         let clock = self.start_clock();
         let choices = self.verify(ops, model, &drafts).await?;
         let accepted = choices.accepted;
@@ -127,6 +155,9 @@ impl DecodeLoop {
         }
         if let Some(adaptive) = &mut self.options.adaptive {
             adaptive.record_step(drafts.len(), accepted, pass_ms);
+        }
+        if let Some(auto) = &self.options.auto {
+            auto.record_pass(drafts.len() + 1, pass_ms);
         }
         Ok(self.finish_step(choices, drafts.len()))
     }
@@ -163,22 +194,54 @@ impl DecodeLoop {
         if let Some(drafter) = &mut self.options.drafter {
             drafter.start(prompt);
         }
+        if let Some(auto) = &mut self.options.auto {
+            auto.start(prompt);
+        }
         let logprobs = self.options.logprobs;
         run_prompt(ops, model, &mut self.sequence, &self.abort, logprobs).await
     }
 
-    /// Tokens to verify after the last committed one, all of the vocabulary. They end with the context, because
-    /// each takes a position of the KV cache; `max_tokens` does not cut them.
-    fn draft<O: Ops>(&mut self, model: &dyn LanguageModel<O>) -> Vec<TokenId> {
+    fn may_draft_by_model(&self) -> bool {
+        self.options.draft_model || self.options.auto.is_some()
+    }
+
+    /// How the next step drafts, where the draft model has room for `model_room` tokens. Drafts end with the context, because each
+    /// takes a position of the KV cache; `max_tokens` does not cut them. All are of the vocabulary.
+    fn next_way<O: Ops>(&mut self, model: &dyn LanguageModel<O>, model_room: usize) -> Way {
         let context = (model.context_length() as usize).min(self.options.stop.context);
         let room = context.saturating_sub(self.sequence.tokens().len());
         let ceiling = self.options.num_speculative_tokens.min(room);
+        let vocab = model.config().vocab_size;
+        let clock = self.start_clock();
+        if let Some(auto) = &mut self.options.auto {
+            let way = auto.next(ceiling, ceiling.min(model_room), vocab);
+            if let Some(statistics) = detailed(&mut self.statistics) {
+                statistics.draft_time_ms += elapsed_ms(clock);
+            }
+            if let (Some(statistics), Way::Tokens(drafts)) = (&mut self.statistics, &way) {
+                statistics.num_proposed_tokens += drafts.len() as u64;
+            }
+            return way;
+        }
+        let ceiling = match self.options.draft_model {
+            true => ceiling.min(model_room),
+            false => ceiling,
+        };
         let k = match &mut self.options.adaptive {
             Some(adaptive) => adaptive.next_k(ceiling),
             None => ceiling,
         };
+        match (k, self.options.draft_model) {
+            (0, _) => Way::Plain,
+            (k, true) => Way::Model(k),
+            (k, false) => Way::Tokens(self.propose(k, vocab)),
+        }
+    }
+
+    /// Up to `k` tokens of the drafter.
+    fn propose(&mut self, k: usize, vocab: TokenId) -> Vec<TokenId> {
         let clock = self.start_clock();
-        let Some(drafter) = self.options.drafter.as_mut().filter(|_| k > 0) else {
+        let Some(drafter) = &mut self.options.drafter else {
             return Vec::new();
         };
         let mut drafts = drafter.propose(k);
@@ -193,7 +256,6 @@ impl DecodeLoop {
             adaptive.record_draft(drafts.len(), draft_ms);
         }
         drafts.truncate(k);
-        let vocab = model.config().vocab_size;
         if let Some(bad) = drafts.iter().position(|&token| token >= vocab) {
             drafts.truncate(bad);
         }
@@ -237,6 +299,69 @@ impl DecodeLoop {
         Ok(choices)
     }
 
+    /// One step whose `k` drafts, or fewer, the draft model makes on the device.
+    async fn step_by_model<O: Ops>(
+        &mut self,
+        ops: &mut O,
+        model: &dyn LanguageModel<O>,
+        mut draft: Draft<'_, O>,
+        committed: Committed,
+        k: usize,
+    ) -> Result<Block, DecodeError> {
+        let logprobs = self.options.logprobs;
+        let to = self.sequence.tokens().len();
+        let clock = self.start_clock();
+        let waited = draft.catch_up(ops, &committed, &self.abort).await?;
+        if let Some(statistics) = detailed(&mut self.statistics).filter(|_| waited) {
+            statistics.draft_time_ms += elapsed_ms(clock);
+        }
+        let clock = self.start_clock();
+        let vocab = model.config().vocab_size;
+        let by = self.options.adaptive.as_ref();
+        let by = by.or(self
+            .options
+            .auto
+            .as_mut()
+            .and_then(|auto| auto.model().map(|m| &*m)));
+        let log_confidence = by.and_then(|adaptive| adaptive.next_log_confidence(k));
+        draft.record(ops, &committed, k, vocab, log_confidence);
+        ops.begin_next(k, position(to - 1 + k));
+        let logits = model.forward(ops);
+        ops.choose(logits);
+        if let Some(top) = logprobs {
+            ops.logprobs(logits, top);
+        }
+        ops.submit()?;
+        let waiting = self.start_clock();
+        let drafted = ops.read_drafted().await?;
+        let choices = choices_of_draft(ops, &drafted, k, to - 1, vocab, logprobs.is_some()).await?;
+        draft.ran(committed, &drafted.drafts, k);
+        let step_ms = elapsed_ms(clock);
+        let drafts = drafted.drafts.len();
+        // Where the draft ended early, the pass that ended it chose a token that was left out.
+        let proposed = k.min(drafts + 1);
+        if let Some(statistics) = &mut self.statistics {
+            statistics.num_proposed_tokens += proposed as u64;
+            statistics.num_draft_passes += proposed as u64;
+        }
+        if let Some(statistics) = detailed(&mut self.statistics) {
+            statistics.verify_time_ms += step_ms;
+            statistics.sync_time_ms += elapsed_ms(waiting);
+        }
+        let auto = &mut self.options.auto;
+        let adaptive = self.options.adaptive.as_mut();
+        if let Some(adaptive) = adaptive.or(auto.as_mut().and_then(Auto::model)) {
+            let accepted = choices.accepted;
+            adaptive.record_confidence(&drafted.log_confidences, accepted);
+            let pass_ms = adaptive.record_whole_step(proposed, drafts, accepted, step_ms);
+            if let Some(auto) = auto {
+                auto.record_pass_of_hosts(drafts + 1, pass_ms);
+            }
+        }
+        self.sequence.set_kv_len(to);
+        Ok(self.finish_step(choices, drafts))
+    }
+
     /// Commits the target's tokens up to the first that ends the answer.
     fn commit(&mut self, choices: Choices) -> Block {
         let Choices {
@@ -261,6 +386,9 @@ impl DecodeLoop {
         self.sequence.set_kv_len(total + tokens.len() - 1);
         if let Some(drafter) = &mut self.options.drafter {
             drafter.committed(&tokens);
+        }
+        if let Some(auto) = &mut self.options.auto {
+            auto.committed(&tokens);
         }
         self.latest = (generated, accepted);
         if let Some(statistics) = &mut self.statistics {
@@ -296,7 +424,8 @@ impl DecodeLoop {
     pub(crate) fn start_clock(&self) -> Option<Clock> {
         let statistics = self.statistics.as_ref();
         let detailed = statistics.is_some_and(|s| s.level() == StatisticsLevel::Detailed);
-        (detailed || self.options.adaptive.is_some()).then(Clock::start)
+        let adapts = self.options.adaptive.is_some() || self.options.auto.is_some();
+        (detailed || adapts).then(Clock::start)
     }
 }
 

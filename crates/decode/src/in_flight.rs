@@ -46,6 +46,7 @@ impl DecodeLoop {
             Some(drafter) => drafter.lookup().is_some(),
             None => true,
         };
+        let follows = follows && !self.options.draft_model && self.options.auto.is_none();
         self.options.steps_a_wait > 0 && self.options.logprobs.is_none() && follows
     }
 

@@ -8,14 +8,20 @@
 //! that ends the answer cuts it, and what was cut was never committed. The KV cache needs no roll-back:
 //! entries at or beyond [`Sequence::kv_len`] are overwritten before anything attends to them.
 //!
+//! Who drafts is a [`Drafter`] on the host, whose guesses are known before the pass is recorded; or a
+//! [`Draft`] model, whose passes are recorded before it and run on the device without the host between
+//! them; or, with [`Auto`], in each step the one that promises most.
+//!
 //! The invariant between steps: every committed token but the last has its keys and values in the
 //! cache (`kv_len == tokens.len() - 1`), because the last one has been chosen but not yet been read.
 
 mod abort;
 mod adaptive;
+mod auto;
 mod block;
 mod choices;
 mod decode_loop;
+mod draft_model;
 pub mod drafters;
 mod error;
 mod in_flight;
@@ -29,10 +35,13 @@ mod stop;
 
 pub use abort::AbortSignal;
 pub use adaptive::{
-    AcceptanceEstimate, AdaptiveSpeculation, StepCosts, choose_k, predicted_speedup,
+    AcceptanceEstimate, AdaptiveSpeculation, ConfidenceEstimate, StepCosts, choose_k,
+    predicted_speedup,
 };
+pub use auto::Auto;
 pub use block::{Block, TokenProvenance};
 pub use decode_loop::DecodeLoop;
+pub use draft_model::{Draft, DraftCache, DraftVocabulary, Translation, prepare_drafts};
 pub use drafters::Drafter;
 pub use error::DecodeError;
 pub use options::DecodeOptions;

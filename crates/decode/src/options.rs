@@ -2,7 +2,7 @@
 
 use foretoken_core::Sampling;
 
-use crate::{AdaptiveSpeculation, Drafter, StatisticsLevel, StopConditions};
+use crate::{AdaptiveSpeculation, Auto, Drafter, StatisticsLevel, StopConditions};
 
 /// Everything one answer is decoded by.
 #[derive(Debug)]
@@ -11,8 +11,12 @@ pub struct DecodeOptions {
     pub sampling: Sampling,
     /// What ends the answer.
     pub stop: StopConditions,
-    /// Who guesses ahead; `None`: plain decoding.
+    /// Who guesses ahead; `None`: plain decoding, or the draft model.
     pub drafter: Option<Box<dyn Drafter>>,
+    /// Whether the [`crate::Draft`] that comes with each step guesses ahead, in place of a drafter.
+    pub draft_model: bool,
+    /// Several of them, of which each step takes one; in place of a drafter, the draft model and `adaptive`.
+    pub auto: Option<Auto>,
     /// The most tokens a step drafts; above 15 it is taken as 15, which is what a pass holds.
     pub num_speculative_tokens: usize,
     /// Chooses for each step how many tokens up to that are drafted; `None`: always as many. It changes no answer.
@@ -37,6 +41,8 @@ impl DecodeOptions {
             sampling: Sampling::greedy(),
             stop,
             drafter: None,
+            draft_model: false,
+            auto: None,
             num_speculative_tokens: 0,
             adaptive: None,
             steps_a_wait: 0,

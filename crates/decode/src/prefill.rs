@@ -45,48 +45,75 @@ pub(crate) async fn run_prompt<O: Ops>(
     logprobs: Option<u32>,
 ) -> Result<Choices, DecodeError> {
     let end = sequence.tokens().len();
-    let mut from = sequence.kv_len();
     assert!(
-        from < end,
+        sequence.kv_len() < end,
         "nothing to prefill: all {end} tokens are in the KV cache"
     );
+    let last = |ops: &mut O, logits: &O::Activation| {
+        ops.choose(logits);
+        if let Some(top) = logprobs {
+            ops.logprobs(logits, top);
+        }
+    };
+    run_passes(ops, model, sequence, end, abort, Some(&last)).await?;
+    let choices = read_choices(ops, model, end - 1, &[], logprobs.is_some()).await?;
+    // Only now is it known that the passes ran.
+    sequence.set_kv_len(end);
+    Ok(choices)
+}
 
+/// Runs committed tokens up to `to` so that the KV cache holds them; nothing is chosen.
+pub(crate) async fn fill_cache<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+    sequence: &mut Sequence,
+    to: usize,
+    abort: &AbortSignal,
+) -> Result<(), DecodeError> {
+    run_passes(ops, model, sequence, to, abort, None).await?;
+    ops.flush().await?;
+    sequence.set_kv_len(to);
+    Ok(())
+}
+
+/// What is recorded behind the logits of the last pass.
+type Last<'a, O> = &'a dyn Fn(&mut O, &<O as Ops>::Activation);
+
+/// Submits the passes over the tokens from `kv_len` to `end`, and waits for all but the latest of them. An inner part of a prompt
+/// needs no logits, and nothing may be chosen there.
+async fn run_passes<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+    sequence: &mut Sequence,
+    end: usize,
+    abort: &AbortSignal,
+    last: Option<Last<'_, O>>,
+) -> Result<(), DecodeError> {
+    let mut from = sequence.kv_len();
     let mut in_flight = 1;
-    loop {
+    while from < end {
         let clock = Clock::start();
         for _ in 0..in_flight {
             if abort.is_aborted() {
                 return Err(DecodeError::Aborted);
             }
             let to = end.min((from / MAX_PREFILL_ROWS + 1) * MAX_PREFILL_ROWS);
-            // An inner part of the prompt needs no logits, and nothing may be chosen there.
-            let logit_rows = usize::from(to == end);
+            let last = last.filter(|_| to == end);
+            let logit_rows = usize::from(last.is_some());
             ops.begin(Phase::Prefill, &sequence.rows(from, to), logit_rows);
             let logits = model.forward(ops);
-            if logit_rows > 0 {
-                ops.choose(logits);
-                if let Some(top) = logprobs {
-                    ops.logprobs(logits, top);
-                }
+            if let Some(record) = last {
+                record(ops, logits);
             }
             sequence.submitted(to);
             ops.submit()?;
             from = to;
             if from == end {
-                break;
+                return Ok(());
             }
         }
-        let choices = if from == end {
-            Some(read_choices(ops, model, from - 1, &[], logprobs.is_some()).await?)
-        } else {
-            ops.flush().await?;
-            None
-        };
-        // Only now is it known that the passes ran.
+        ops.flush().await?;
         sequence.set_kv_len(from);
-        if let Some(choices) = choices {
-            return Ok(choices);
-        }
         let elapsed = clock.elapsed_ms();
         if elapsed < WAIT_MS / 2.0 {
             in_flight = (in_flight * 2).min(MAX_PASSES_IN_FLIGHT);
@@ -94,6 +121,7 @@ pub(crate) async fn run_prompt<O: Ops>(
             in_flight = (in_flight / 2).max(1);
         }
     }
+    Ok(())
 }
 
 /// Refuses what cannot be run: no tokens, tokens the model lacks, or no room for an answer.

@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 use foretoken_core::sampling::{TokenLogprobs, choose_rows, token_logprobs};
 use foretoken_core::{
-    AttentionShape, Chooser, Chosen, GluActivation, HostSteps, KvShape, LanguageModel,
-    MAX_STEPS_A_WAIT, MatrixLayout, MatrixPart, ModelConfig, NgramLookup, Ops, OpsError, Phase,
-    Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome,
-    TOKEN_ON_DEVICE, TokenId,
+    AttentionShape, Chooser, Chosen, DraftChoice, DraftStart, Drafted, GluActivation, HostDraft,
+    HostSteps, KvShape, LanguageModel, MAX_STEPS_A_WAIT, MatrixLayout, MatrixPart, ModelConfig,
+    NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling,
+    SequenceSlot, StepLimits, StepOutcome, TOKEN_ON_DEVICE, TokenId,
 };
 
 use crate::Sequence;
@@ -87,40 +87,8 @@ impl Script {
 
     /// Ops and model that follow this script.
     pub fn rig(&self) -> (ScriptOps, ScriptModel) {
-        let ops = ScriptOps {
-            script: self.clone(),
-            cache: Vec::new(),
-            pass: Vec::new(),
-            logit_rows: 0,
-            logits: Vec::new(),
-            chosen: Vec::new(),
-            choosers: Vec::new(),
-            logprobs: Vec::new(),
-            last_token: Vec::new(),
-            steps: HostSteps::default(),
-            passes: 0,
-            reads: 0,
-            lost_after: None,
-            cheat: None,
-        };
-        let model = ScriptModel {
-            config: ModelConfig {
-                model_type: "script".to_owned(),
-                vocab_size: self.vocab,
-                hidden_size: 32,
-                intermediate_size: 32,
-                num_hidden_layers: 1,
-                num_attention_heads: 1,
-                num_key_value_heads: 1,
-                head_dim: 32,
-                max_position_embeddings: self.context,
-                rms_norm_eps: 1e-5,
-                rope_theta: 10_000.0,
-                tie_word_embeddings: true,
-            },
-            context: self.context,
-            logits: ScriptLogits,
-        };
+        let mut ops = ScriptOps::default();
+        let model = ops.load(self);
         (ops, model)
     }
 }
@@ -145,7 +113,10 @@ fn argmax(logits: &[f32]) -> TokenId {
 
 /// The logits of a [`ScriptModel`]; their values are with the ops.
 #[derive(Debug)]
-pub struct ScriptLogits;
+pub struct ScriptLogits {
+    /// Whose they are.
+    model: usize,
+}
 
 /// The model of a [`Script`].
 #[derive(Debug)]
@@ -165,7 +136,7 @@ impl LanguageModel<ScriptOps> for ScriptModel {
     }
 
     fn forward<'a>(&'a self, ops: &mut ScriptOps) -> &'a ScriptLogits {
-        ops.run();
+        ops.run(self.logits.model);
         &self.logits
     }
 
@@ -174,12 +145,18 @@ impl LanguageModel<ScriptOps> for ScriptModel {
     }
 }
 
-/// Ops that keep an audited KV cache of token ids and evaluate a [`Script`].
+/// A script that was loaded.
 #[derive(Debug)]
-pub struct ScriptOps {
+struct Loaded {
     script: Script,
     /// Per sequence and position: the token whose keys and values would be there.
     cache: Vec<Vec<Option<TokenId>>>,
+}
+
+/// Ops that keep an audited KV cache of token ids for every [`Script`] that was loaded, and evaluate it.
+#[derive(Debug, Default)]
+pub struct ScriptOps {
+    models: Vec<Loaded>,
     pass: Vec<Row>,
     logit_rows: usize,
     /// `[logit_rows, vocab]` of the pass.
@@ -191,16 +168,53 @@ pub struct ScriptOps {
     /// Per sequence: what [`TOKEN_ON_DEVICE`] stands for.
     last_token: Vec<TokenId>,
     steps: HostSteps,
+    draft: HostDraft,
+    /// The rows of the next pass, where a step or a draft made them.
+    next_rows: Vec<Row>,
     passes: u64,
+    submits: u64,
     reads: u64,
     lost_after: Option<u64>,
     cheat: Option<usize>,
 }
 
 impl ScriptOps {
-    /// Passes submitted.
+    /// Loads a script: a model with a KV cache of its own.
+    pub fn load(&mut self, script: &Script) -> ScriptModel {
+        self.models.push(Loaded {
+            script: script.clone(),
+            cache: Vec::new(),
+        });
+        ScriptModel {
+            config: ModelConfig {
+                model_type: "script".to_owned(),
+                vocab_size: script.vocab,
+                hidden_size: 32,
+                intermediate_size: 32,
+                num_hidden_layers: 1,
+                num_attention_heads: 1,
+                num_key_value_heads: 1,
+                head_dim: 32,
+                max_position_embeddings: script.context,
+                rms_norm_eps: 1e-5,
+                rope_theta: 10_000.0,
+                tie_word_embeddings: true,
+            },
+            context: script.context,
+            logits: ScriptLogits {
+                model: self.models.len() - 1,
+            },
+        }
+    }
+
+    /// Passes run.
     pub fn passes(&self) -> u64 {
         self.passes
+    }
+
+    /// Submissions.
+    pub fn submits(&self) -> u64 {
+        self.submits
     }
 
     /// Reads waited for.
@@ -208,9 +222,9 @@ impl ScriptOps {
         self.reads
     }
 
-    /// Loses the device at the submit after `passes` more.
-    pub fn lose_device_after(&mut self, passes: u64) {
-        self.lost_after = Some(self.passes + passes);
+    /// Loses the device at the submit after `submits` more.
+    pub fn lose_device_after(&mut self, submits: u64) {
+        self.lost_after = Some(self.submits + submits);
     }
 
     /// Changes the last bit of the logits of every pass of `rows` rows of the row family, until
@@ -219,13 +233,14 @@ impl ScriptOps {
         self.cheat = Some(rows);
     }
 
-    /// Asserts that the cache holds the sequence's tokens below its `kv_len`.
+    /// Asserts that the first model's cache holds the sequence's tokens below its `kv_len`.
     ///
     /// # Panics
     /// If it holds others, naming the position.
     pub fn audit(&self, sequence: &Sequence) {
+        let cache = &self.models[0].cache;
         let empty = Vec::new();
-        let cache = self.cache.get(sequence.slot() as usize).unwrap_or(&empty);
+        let cache = cache.get(sequence.slot() as usize).unwrap_or(&empty);
         for (position, &token) in sequence.tokens()[..sequence.kv_len()].iter().enumerate() {
             assert_eq!(
                 cache.get(position).copied().flatten(),
@@ -238,49 +253,52 @@ impl ScriptOps {
 
     fn reach(&mut self, sequence: SequenceSlot) {
         let len = sequence as usize + 1;
-        if self.cache.len() < len {
-            self.cache.resize(len, Vec::new());
+        if self.choosers.len() < len {
             self.choosers.resize(len, Chooser::default());
             self.last_token.resize(len, 0);
         }
     }
 
-    /// Starts a pass: its tokens go to the cache.
-    fn write(&mut self, rows: &[Row]) {
-        for row in rows {
-            assert!(
-                row.position < self.script.context,
-                "{row:?} stands beyond the context"
-            );
-            let slot = row.sequence as usize;
-            if self.cache.len() <= slot {
-                self.reach(row.sequence);
-            }
-            let token = match row.token {
-                TOKEN_ON_DEVICE => self.last_token[slot],
-                token => token,
-            };
-            assert!(
-                token < self.script.vocab,
-                "{row:?} is outside the vocabulary"
-            );
-            let cache = &mut self.cache[slot];
-            let position = row.position as usize;
-            if cache.len() <= position {
-                cache.resize(position + 1, None);
-            }
-            cache[position] = Some(token);
-        }
+    /// Starts a pass, with what [`TOKEN_ON_DEVICE`] stands for put in.
+    fn start(&mut self, rows: &[Row], logit_rows: usize) {
         self.pass = rows.to_vec();
+        for (i, row) in rows.iter().enumerate() {
+            self.reach(row.sequence);
+            if row.token == TOKEN_ON_DEVICE {
+                self.pass[i].token = self.last_token[row.sequence as usize];
+            }
+        }
+        self.logit_rows = logit_rows;
         self.chosen.clear();
     }
 
-    /// Evaluates the script for the rows that want logits.
-    fn run(&mut self) {
+    /// Writes the pass's tokens to a model's cache, and evaluates its script for the rows that want logits.
+    fn run(&mut self, model: usize) {
         assert!(!self.pass.is_empty(), "forward without begin");
+        self.passes += 1;
+        let Loaded { script, cache } = &mut self.models[model];
+        for row in &self.pass {
+            assert!(
+                row.position < script.context,
+                "{row:?} stands beyond the context"
+            );
+            assert!(
+                row.token < script.vocab,
+                "{row:?} is outside the vocabulary"
+            );
+            let slot = row.sequence as usize;
+            if cache.len() <= slot {
+                cache.resize(slot + 1, Vec::new());
+            }
+            let position = row.position as usize;
+            if cache[slot].len() <= position {
+                cache[slot].resize(position + 1, None);
+            }
+            cache[slot][position] = Some(row.token);
+        }
         self.logits.clear();
         for row in &self.pass[self.pass.len() - self.logit_rows..] {
-            let prefix: Vec<TokenId> = self.cache[row.sequence as usize][..=row.position as usize]
+            let prefix: Vec<TokenId> = cache[row.sequence as usize][..=row.position as usize]
                 .iter()
                 .enumerate()
                 .map(|(position, token)| {
@@ -289,13 +307,17 @@ impl ScriptOps {
                     })
                 })
                 .collect();
-            self.logits.extend(self.script.logits(&prefix));
+            self.logits.extend(script.logits(&prefix));
         }
         if self.cheat == Some(self.pass.len())
             && let Some(first) = self.logits.first_mut()
         {
             *first = f32::from_bits(first.to_bits() ^ 1);
         }
+    }
+
+    fn vocab(&self, logits: &ScriptLogits) -> usize {
+        self.models[logits.model].script.vocab as usize
     }
 }
 
@@ -305,6 +327,7 @@ impl Ops for ScriptOps {
     type Activation = ScriptLogits;
     type KvCache = ();
     type RopeTable = ();
+    type TokenMap = Vec<TokenId>;
 
     fn matrix(&mut self, _: &[MatrixPart], _: MatrixLayout) -> Result<(), OpsError> {
         Ok(())
@@ -319,7 +342,7 @@ impl Ops for ScriptOps {
     }
 
     fn activation(&mut self, _: &str, _: u32, _: RowSet) -> Result<ScriptLogits, OpsError> {
-        Ok(ScriptLogits)
+        Ok(ScriptLogits { model: 0 })
     }
 
     fn kv_cache(&mut self, _: KvShape) -> Result<(), OpsError> {
@@ -328,6 +351,10 @@ impl Ops for ScriptOps {
 
     fn rope_table(&mut self, _: &RopeTableSpec) -> Result<(), OpsError> {
         Ok(())
+    }
+
+    fn token_map(&mut self, _: &str, tokens: &[TokenId]) -> Result<Vec<TokenId>, OpsError> {
+        Ok(tokens.to_vec())
     }
 
     async fn flush(&mut self) -> Result<(), OpsError> {
@@ -354,6 +381,10 @@ impl Ops for ScriptOps {
         Ok(())
     }
 
+    fn start_draft(&mut self, start: &DraftStart) {
+        self.draft.start(*start);
+    }
+
     fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize) {
         assert!(
             (1..=phase.max_rows()).contains(&rows.len()),
@@ -366,18 +397,16 @@ impl Ops for ScriptOps {
             rows.len()
         );
         self.steps.abandon();
-        self.write(rows);
-        self.logit_rows = logit_rows;
+        self.start(rows, logit_rows);
     }
 
     fn begin_next(&mut self, drafts: usize, last_position: Position) {
-        let rows = self.steps.rows().to_vec();
+        let rows = std::mem::take(&mut self.next_rows);
         assert!(
             rows.len() <= drafts + 1 && rows.iter().all(|row| row.position <= last_position),
             "{rows:?} for {drafts} drafts up to position {last_position}"
         );
-        self.write(&rows);
-        self.logit_rows = rows.len();
+        self.start(&rows, rows.len());
     }
 
     fn embed(&mut self, _: &(), _: f32, _: &ScriptLogits) {}
@@ -404,7 +433,8 @@ impl Ops for ScriptOps {
         prompt: &[TokenId],
         vocab: u32,
     ) -> Result<(), OpsError> {
-        assert_eq!(vocab, self.script.vocab, "the model's vocabulary");
+        let target = &self.models[0].script;
+        assert_eq!(vocab, target.vocab, "the model's vocabulary");
         self.reach(sequence);
         self.choosers[sequence as usize] = Chooser::new(sampling.clone(), prompt);
         Ok(())
@@ -423,10 +453,27 @@ impl Ops for ScriptOps {
     fn next_step(&mut self, drafts: usize, lookup: Option<&NgramLookup>) {
         let rows = &self.pass[self.pass.len() - self.logit_rows..];
         self.steps.advance(rows, &self.chosen, drafts, lookup);
+        self.next_rows = self.steps.rows().to_vec();
     }
 
-    fn logprobs(&mut self, _: &ScriptLogits, top: u32) {
-        let rows = self.logits.chunks(self.script.vocab as usize);
+    fn draft(&mut self, _: &ScriptLogits, choice: &DraftChoice, to_target: Option<&Vec<TokenId>>) {
+        assert_eq!(self.logit_rows, 1, "a draft model's pass has one logit row");
+        let row = self.pass[self.pass.len() - 1];
+        let chooser = &self.choosers[row.sequence as usize];
+        let mapped = to_target.is_some();
+        let chosen = chooser.choose_draft(&self.logits, row.position, choice.vocab, mapped);
+        let log_probability = match chosen {
+            Chosen::Token(token) => token_logprobs(&self.logits, token, 0).chosen,
+            Chosen::NonFinite => 0.0,
+        };
+        let to_target = to_target.map(Vec::as_slice);
+        self.draft
+            .advance(row, chosen, log_probability, choice, to_target);
+        self.next_rows = self.draft.rows().to_vec();
+    }
+
+    fn logprobs(&mut self, logits: &ScriptLogits, top: u32) {
+        let rows = self.logits.chunks(self.vocab(logits));
         self.logprobs = rows
             .zip(&self.chosen)
             .filter_map(|(row, chosen)| match chosen {
@@ -437,18 +484,26 @@ impl Ops for ScriptOps {
     }
 
     fn submit(&mut self) -> Result<(), OpsError> {
-        if self.lost_after.is_some_and(|passes| self.passes >= passes) {
+        if self
+            .lost_after
+            .is_some_and(|submits| self.submits >= submits)
+        {
             return Err(OpsError::DeviceLost {
                 reason: "the script says so".to_owned(),
             });
         }
-        self.passes += 1;
+        self.submits += 1;
         Ok(())
     }
 
     async fn read_chosen(&mut self) -> Result<Vec<Chosen>, OpsError> {
         self.reads += 1;
         Ok(self.chosen.clone())
+    }
+
+    async fn read_drafted(&mut self) -> Result<Drafted, OpsError> {
+        self.reads += 1;
+        Ok(self.draft.drafted(&self.chosen))
     }
 
     async fn read_step(&mut self) -> Result<StepOutcome, OpsError> {

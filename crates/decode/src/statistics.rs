@@ -47,7 +47,11 @@ pub struct AcceptanceStatistics {
     pub plain_steps: u64,
     /// Tokens of the answer that had been drafted: accepted drafts less those after its end.
     pub emitted_from_drafts: u64,
-    /// Milliseconds the host spent in the drafter; [`StatisticsLevel::Detailed`] only.
+    /// Passes of the draft model, one a token that it proposed. They and the pass that verified them were one submission: nobody knows
+    /// how long each took, and `verify_time_ms` has both.
+    pub num_draft_passes: u64,
+    /// Milliseconds the host spent in the drafter, and a draft model in reading what it lacked of a prompt;
+    /// [`StatisticsLevel::Detailed`] only.
     pub draft_time_ms: f64,
     /// Milliseconds from recording a step's pass to having read what it chose, drafts or none;
     /// [`StatisticsLevel::Detailed`] only.
@@ -72,6 +76,7 @@ impl AcceptanceStatistics {
             per_step_drafted: Vec::new(),
             plain_steps: 0,
             emitted_from_drafts: 0,
+            num_draft_passes: 0,
             draft_time_ms: 0.0,
             verify_time_ms: 0.0,
             sync_time_ms: 0.0,

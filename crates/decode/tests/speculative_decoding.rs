@@ -2,31 +2,41 @@
 
 mod common;
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use common::{Random, detailed, endless, naive, random_case, run};
 use foretoken_core::{Sampling, TokenId};
 use foretoken_decode::drafters::puppet::{Puppet, Strategy};
-use foretoken_decode::drafters::{Drafter, MatchOrder, NgramDrafter};
+use foretoken_decode::drafters::{
+    Drafter, EarlierAnswers, MatchOrder, NgramDrafter, SuffixDrafter, SuffixOptions,
+};
 use foretoken_decode::script::Script;
 use foretoken_decode::{AbortSignal, DecodeLoop, DecodeOptions, StatisticsLevel};
 use pollster::block_on;
 
-/// Cases `from..to` of a fixed list; each takes the next drafter and, after all drafters, the next k.
+/// Cases `from..to` of a fixed list; each takes the next drafter and, after all drafters, the next k. Answers of any case
+/// are what the suffix drafters of later cases look in.
 fn equals_plain_decoding(from: u64, to: u64) {
+    let suffix = SuffixOptions::default();
+    let earlier = EarlierAnswers::new(suffix.max_tree_depth as usize, 50);
+    let earlier = Rc::new(RefCell::new(earlier));
     let mut speculated = 0;
     let mut fully_accepted = 0;
     let mut rejected = 0;
     for case in from..to {
         let mut random = Random(case);
         let c = random_case(&mut random);
-        let k = (case / 10 % 16) as usize;
+        let k = (case / 11 % 16) as usize;
         let expected = naive(&c.script, &c.prompt, &c.sampling, &c.stop, 3);
         // Beyond the answer's end too, so that accepted blocks have to be cut.
         let beyond = naive(&c.script, &c.prompt, &c.sampling, &endless(c.context), 0);
         let answer: Vec<TokenId> = c.prompt.iter().copied().chain(beyond.tokens).collect();
         let spam = c.stop.token_ids.first().copied().unwrap_or(c.vocab - 1);
-        let drafter: Box<dyn Drafter> = match case % 10 {
+        let drafter: Box<dyn Drafter> = match case % 11 {
             8 => Box::new(NgramDrafter::new(1, 3, MatchOrder::Earliest)),
             9 => Box::new(NgramDrafter::new(2, 2, MatchOrder::Latest)),
+            10 => Box::new(SuffixDrafter::new(suffix, Some(Rc::clone(&earlier)))),
             i => Box::new(Puppet::new(
                 Strategy::all(spam)[i as usize],
                 answer,
@@ -38,6 +48,7 @@ fn equals_plain_decoding(from: u64, to: u64) {
         let options = detailed(&c.sampling, &c.stop, Some(drafter), k);
         let speculative = run(&mut rig, &c.prompt, options).unwrap();
         assert_eq!(speculative.answer, expected, "case {case}, k {k}: {c:?}");
+        earlier.borrow_mut().enter(&speculative.answer.tokens);
         // On the same device, over what rejected drafts left behind.
         let options = detailed(&c.sampling, &c.stop, None, k);
         let plain = run(&mut rig, &c.prompt, options).unwrap();
@@ -50,7 +61,7 @@ fn equals_plain_decoding(from: u64, to: u64) {
         speculated += s.num_spec_steps;
         rejected += s.acceptance_histogram[0];
         fully_accepted += s.acceptance_histogram[1..].last().unwrap_or(&0);
-        if case % 10 == 0 && k > 0 && expected.tokens.len() > 1 {
+        if case % 11 == 0 && k > 0 && expected.tokens.len() > 1 {
             // The oracle is never wrong.
             assert_eq!(s.draft_acceptance_rate(), 1.0, "case {case}");
         }

@@ -9,16 +9,21 @@ use foretoken_text::Tokenizer;
 
 use crate::answer_parts::Marks;
 use crate::counters::{EngineMetrics, Totals};
+use crate::draft::{DraftFailure, DraftModel, DraftReport, DraftState};
+use crate::drafters::{Costs, Drafters};
 use crate::generation::{Generation, Job};
 use crate::prompt::chat_prompt;
-use crate::request::{ChatCompletionRequest, CompletionRequest, Params, Prompt, RequestLimits};
+use crate::request::{
+    ChatCompletionRequest, CompletionRequest, Params, Prompt, RequestLimits, invalid,
+};
 use crate::request_ids::RequestIds;
 use crate::response::{Chat, Header, Shape, Text};
 use crate::seeds::Seeds;
 use crate::session::Session;
-use crate::speculation::Adaptation;
 use crate::turn::{Queue, Ticket};
-use crate::{EngineOptions, Error, PrefixReuse, SpeculationStatus, SpeculativeConfig};
+use crate::{
+    EngineOptions, Error, PrefixReuse, SpeculationStatus, SpeculativeConfig, SpeculativeMethod,
+};
 
 /// What the load-time check of row invariance found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,10 +68,12 @@ pub struct Engine<O: Ops> {
 pub(crate) struct Shared<O: Ops> {
     pub(crate) queue: Rc<Queue<Work<O>>>,
     pub(crate) model: Box<dyn LanguageModel<O>>,
+    /// The draft model, where one was given: in use, or why not.
+    pub(crate) draft: Option<Result<DraftModel<O>, DraftFailure>>,
     pub(crate) tokenizer: Tokenizer,
     pub(crate) options: EngineOptions,
     pub(crate) row_invariance: RowInvariance,
-    pub(crate) adaptation: Option<Adaptation>,
+    pub(crate) drafters: Drafters,
     pub(crate) steps_a_wait: usize,
     pub(crate) totals: RefCell<Totals>,
     pub(crate) seeds: Seeds,
@@ -78,7 +85,8 @@ pub(crate) struct Shared<O: Ops> {
 /// What loading found out about device and model.
 pub(crate) struct Measured {
     pub(crate) row_invariance: RowInvariance,
-    pub(crate) adaptation: Option<Adaptation>,
+    /// What passes cost; unknown without speculation.
+    pub(crate) costs: Option<Costs>,
     pub(crate) steps_a_wait: usize,
 }
 
@@ -86,6 +94,8 @@ pub(crate) struct Measured {
 pub(crate) struct Work<O> {
     pub(crate) ops: O,
     pub(crate) session: Session,
+    /// What the draft model has read.
+    pub(crate) draft: DraftState,
 }
 
 impl<O: Ops> Clone for Engine<O> {
@@ -121,28 +131,31 @@ impl<O: Ops> Engine<O> {
     pub(crate) fn assemble(
         ops: O,
         model: Box<dyn LanguageModel<O>>,
+        draft: Option<Result<DraftModel<O>, DraftFailure>>,
         tokenizer: Tokenizer,
         measured: Measured,
         options: EngineOptions,
     ) -> Self {
         let Measured {
             row_invariance,
-            adaptation,
+            costs,
             steps_a_wait,
         } = measured;
         let work = Work {
             ops,
             session: Session::new(model.rewind()),
+            draft: DraftState::default(),
         };
         Self {
             shared: Rc::new(Shared {
                 queue: Queue::new(work),
                 model,
+                draft,
                 tokenizer,
                 fingerprint: fingerprint(&options),
+                drafters: Drafters::new(options.speculative_config, costs),
                 options,
                 row_invariance,
-                adaptation,
                 steps_a_wait,
                 totals: RefCell::default(),
                 seeds: Seeds::new(),
@@ -262,6 +275,16 @@ impl<O: Ops> Engine<O> {
             .speculation(self.shared.options.speculative_config)
     }
 
+    /// The draft model that is in use.
+    pub fn draft(&self) -> Option<DraftReport> {
+        self.shared.draft_model().map(DraftModel::report)
+    }
+
+    /// Why a draft model that was given is not in use.
+    pub fn draft_failure(&self) -> Option<&DraftFailure> {
+        self.shared.draft.as_ref()?.as_ref().err()
+    }
+
     /// Totals over all requests.
     pub fn metrics(&self) -> EngineMetrics {
         let k = self.shared.options.speculative_config;
@@ -334,6 +357,13 @@ impl<O: Ops> Engine<O> {
         }
 
         let shared = &self.shared;
+        let method = params.speculation.map(|config| config.method);
+        if method == Some(SpeculativeMethod::DraftModel) && shared.draft.is_none() {
+            return Err(invalid(
+                "speculative_config.method",
+                "`speculative_config.method` cannot be \"draft_model\": this engine was loaded without a draft model",
+            ));
+        }
         let mut params = params.clone();
         params.sampling.seed = params.seed.unwrap_or_else(|| shared.seeds.draw());
         params.sampling.stop_ids = params.stop_token_ids.clone();
@@ -366,18 +396,35 @@ impl<O: Ops> Engine<O> {
 impl<O: Ops> Shared<O> {
     /// Whether a request that was configured so drafts.
     fn speculation(&self, config: Option<SpeculativeConfig>) -> SpeculationStatus {
-        let reason = match (config, self.row_invariance) {
-            (Some(_), RowInvariance::Broken { mismatch }) => Some(format!(
+        let method = config.map(|config| config.method);
+        let reason = match (method, self.row_invariance, &self.draft) {
+            (Some(_), RowInvariance::Broken { mismatch }, _) => Some(format!(
                 "on this device a row's bits depend on the rows around it ({mismatch}), so verifying drafts \
                  could change an answer"
             )),
+            (Some(SpeculativeMethod::DraftModel), _, Some(Err(failure))) => {
+                Some(failure.to_string())
+            }
             _ => None,
         };
         SpeculationStatus {
-            active: config.is_some() && reason.is_none(),
-            method: config.map(|config| config.method),
+            active: method.is_some() && reason.is_none(),
+            method,
             reason,
+            draft_problem: match &self.draft {
+                Some(Err(failure)) => Some(failure.to_string()),
+                _ => None,
+            },
+            draft: self.draft.as_ref().map(|draft| match draft {
+                Ok(draft) => draft.name.clone(),
+                Err(failure) => failure.name.clone(),
+            }),
         }
+    }
+
+    /// The draft model that is in use.
+    pub(crate) fn draft_model(&self) -> Option<&DraftModel<O>> {
+        self.draft.as_ref()?.as_ref().ok()
     }
 
     /// What to count of a request's acceptance: no more than its response tells.

@@ -4,23 +4,22 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 
 use foretoken_core::{Clock, Ops, Sampling, TokenId};
-use foretoken_decode::drafters::NgramDrafter;
 use foretoken_decode::{
-    AbortSignal, AcceptanceStatistics, DecodeError, DecodeLoop, DecodeOptions, Drafter, Sequence,
+    AbortSignal, AcceptanceStatistics, DecodeError, DecodeLoop, DecodeOptions, Sequence,
     StatisticsLevel, StopConditions,
 };
 
 use crate::answer_parts::{AnswerParts, Marks};
+use crate::drafters::Drafting;
 use crate::engine::{DeviceCounts, Shared, Work};
 use crate::request::Params;
 use crate::response::{
     Answer, CompletionTokensDetails, FinishReason, ForetokenMetrics, Header, Metrics, Piece,
     PromptTokensDetails, Shape, SpeculativeDecoding, TimingMetrics, TokenReport, Usage, Wants,
 };
-use crate::speculation::Adaptation;
 use crate::text_stream::TextStream;
 use crate::turn::{Ticket, Turn};
-use crate::{Error, PrefixReuse, SpeculationStatus, SpeculativeMethod};
+use crate::{Error, PrefixReuse, SpeculationStatus, SpeculativeConfig};
 
 /// When things happened, in milliseconds from the start of work on the request.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -57,8 +56,21 @@ struct Choice {
     text: TextStream,
     parts: AnswerParts,
     reasoning_tokens: usize,
-    /// Everything given out so far.
+    /// What it drafts with, until it has ended.
+    drafting: Option<SpeculativeConfig>,
+    /// Everything given out so far; at the end also what was held back.
     whole: Piece,
+}
+
+impl Choice {
+    /// No token follows: what was held back, as it might have become a stop string or a mark, is what it looks like.
+    fn release(&mut self) {
+        let (mut piece, mut text) = (Piece::default(), String::new());
+        self.text.finish(&mut text);
+        self.parts.push(&text, &mut piece);
+        self.parts.finish(&mut piece);
+        self.whole.append(&piece);
+    }
 }
 
 /// A request: it waits for its turn, works while it is polled, and gives its turn up when it ends. Dropping it at any
@@ -158,7 +170,8 @@ impl<O: Ops, S: Shape> Generation<O, S> {
         Ok(self.so_far())
     }
 
-    /// The answer as far as it has come; the finish reason of what has not ended is `abort`.
+    /// The answer as far as it has come, after an abort with what was held back of its text; the finish reason of what has not ended is
+    /// `abort`.
     pub fn so_far(&self) -> S::Response {
         let mut choices: Vec<Piece> = self.choices.iter().map(|c| c.whole.clone()).collect();
         if choices.is_empty() {
@@ -174,7 +187,7 @@ impl<O: Ops, S: Shape> Generation<O, S> {
         S::response(self.header(0), answer)
     }
 
-    /// All text of the choice that is at work, or was last.
+    /// All text of the choice that is at work, or was last; after an abort with what was held back.
     pub fn text(&self) -> &str {
         self.choices.last().map_or("", |choice| &choice.whole.text)
     }
@@ -263,9 +276,12 @@ impl<O: Ops, S: Shape> Generation<O, S> {
             unreachable!("a generation that has begun has its turn and a choice");
         };
         let before = choice.decode.generated().len();
+        let Work { ops, draft, .. } = &mut **turn;
+        let draft_model = self.shared.draft_model();
+        let draft = draft_model.map(|model| model.draft(draft));
         let block = choice
             .decode
-            .step(&mut turn.ops, self.shared.model.as_ref())
+            .step_with(ops, self.shared.model.as_ref(), draft)
             .await?;
         if !block.tokens.is_empty() {
             let now = self.clock.elapsed_ms();
@@ -364,6 +380,9 @@ impl<O: Ops, S: Shape> Generation<O, S> {
         self.by_prefill = turn.session.is_by_prefill(reused);
         turn.session.resume(reused);
         if index == 0 {
+            if reuse == PrefixReuse::Off {
+                turn.draft.forget();
+            }
             self.cached_tokens = reused;
             let mut totals = self.shared.totals.borrow_mut();
             totals.prompt_tokens += prompt.len() as u64;
@@ -379,12 +398,8 @@ impl<O: Ops, S: Shape> Generation<O, S> {
             ..params.sampling.clone()
         };
         let drafting = params.speculation.filter(|_| self.job.speculation.active);
-        let drafter = drafting.map(|config| match config.method {
-            SpeculativeMethod::Ngram => Box::new(NgramDrafter::new(
-                config.prompt_lookup_min as usize,
-                config.prompt_lookup_max as usize,
-                config.prompt_lookup_match,
-            )) as Box<dyn Drafter>,
+        let by = drafting.map_or_else(Drafting::default, |config| {
+            self.shared.drafters.start(config)
         });
         let options = DecodeOptions {
             stop: StopConditions {
@@ -392,13 +407,12 @@ impl<O: Ops, S: Shape> Generation<O, S> {
                 max_tokens: params.max_tokens.unwrap_or(context) as usize,
                 context: context as usize,
             },
-            drafter,
+            drafter: by.drafter,
+            draft_model: by.draft_model,
+            adaptive: by.adaptive,
+            auto: by.auto,
             num_speculative_tokens: drafting
                 .map_or(0, |config| config.num_speculative_tokens as usize),
-            adaptive: drafting
-                .filter(|config| config.adaptive)
-                .and(self.shared.adaptation.as_ref())
-                .map(Adaptation::start),
             steps_a_wait: self.shared.steps_a_wait,
             logprobs: params.logprobs,
             statistics: self.shared.level(&self.job),
@@ -414,6 +428,7 @@ impl<O: Ops, S: Shape> Generation<O, S> {
             )?,
             parts: AnswerParts::new(self.job.marks),
             reasoning_tokens: 0,
+            drafting,
             decode: DecodeLoop::new(sequence, options, self.abort.clone()),
             whole: Piece {
                 index,
@@ -422,7 +437,7 @@ impl<O: Ops, S: Shape> Generation<O, S> {
         })
     }
 
-    /// Takes note of what the choice at work left in the KV cache and in the counters.
+    /// Takes note of what the choice at work left in the KV cache, in the counters, and for later drafts.
     fn settle(&mut self) {
         let (Stage::Working(turn), Some(choice)) = (&mut self.stage, self.choices.last_mut())
         else {
@@ -437,6 +452,11 @@ impl<O: Ops, S: Shape> Generation<O, S> {
         };
         turn.session.hold(held, by_prefill, sequence.written());
         self.shared.totals.borrow_mut().speculation += choice.decode.take_counters();
+        if let Some(config) = choice.drafting.take() {
+            let answer = choice.decode.generated();
+            let estimates = choice.decode.acceptance_estimates();
+            self.shared.drafters.ended(config, answer, estimates);
+        }
         if let (Some((_, now)), Some(counts)) = (&mut self.counts, self.shared.counts.get()) {
             *now = counts(&turn.ops);
         }
@@ -448,15 +468,15 @@ impl<O: Ops, S: Shape> Generation<O, S> {
             return;
         }
         self.settle();
-        if let Some(adaptation) = &self.shared.adaptation {
-            let answers = self.choices.iter();
-            for estimate in answers.filter_map(|choice| choice.decode.acceptance_estimate()) {
-                adaptation.absorb(estimate);
-            }
+        if let Some(choice) = self.choices.last_mut()
+            && choice.whole.finish.is_none()
+        {
+            choice.release();
         }
         if let (None, Stage::Working(turn)) = (finish, &mut self.stage) {
             // A failure may have left anything in the KV cache.
             turn.session.forget();
+            turn.draft.forget();
         }
         {
             let mut totals = self.shared.totals.borrow_mut();
@@ -502,6 +522,7 @@ impl<O: Ops, S: Shape> Generation<O, S> {
             active,
             method,
             reason,
+            ..
         } = self.job.speculation.clone();
         let counts = self.counts;
         let count = |of: fn(DeviceCounts) -> u64| {

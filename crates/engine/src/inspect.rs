@@ -1,9 +1,9 @@
 //! What a model file holds, from its header alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use foretoken_core::TokenId;
-use foretoken_models::{Quantization, architectures};
+use foretoken_models::{Quantization, architectures, is_not_for_text};
 use foretoken_text::Tokenizer;
 use foretoken_weights::{ByteSource, Gguf, Metadata, TensorConvention, TensorInfo};
 use serde::Serialize;
@@ -50,7 +50,7 @@ pub struct ModelReport {
     pub largest_tensor_bytes: u64,
     /// How the tensors are stored.
     pub formats: Vec<FormatReport>,
-    /// What keeps this build from loading it, one line each. Tensor shapes are checked at loading.
+    /// What keeps this build from loading it, one line each. Names and shapes of tensors are checked by [`plan`](crate::plan) and at loading.
     pub problems: Vec<String>,
     /// What does not keep it from loading.
     pub remarks: Vec<String>,
@@ -154,17 +154,21 @@ pub async fn inspect<S: ByteSource + ?Sized>(
         Some(_) => {}
     }
     let mut formats: BTreeMap<u32, FormatReport> = BTreeMap::new();
+    let mut unreadable = BTreeSet::new();
     for tensor in &gguf.tensors {
-        let format = formats.entry(tensor.stored.0).or_insert_with(|| {
-            if let Err(error) = tensor.format() {
-                problems.push(error.to_string());
-            }
-            FormatReport {
+        if let Err(error) = tensor.format()
+            && !is_not_for_text(&tensor.name)
+            && unreadable.insert(tensor.stored.0)
+        {
+            problems.push(error.to_string());
+        }
+        let format = formats
+            .entry(tensor.stored.0)
+            .or_insert_with(|| FormatReport {
                 name: tensor.stored.name(),
                 tensors: 0,
                 bytes: 0,
-            }
-        });
+            });
         format.tensors += 1;
         format.bytes = format.bytes.saturating_add(tensor.bytes);
     }
@@ -332,4 +336,37 @@ fn rope_scaling(gguf: &Gguf, architecture: &str) -> Option<RopeScaling> {
 /// Text from a file, on one line and not too long.
 fn printable(text: &str) -> String {
     text.chars().take(96).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_weights::BytesSource;
+    use foretoken_weights::forge::Forge;
+
+    use super::*;
+
+    #[test]
+    fn formats_are_a_problem_of_what_is_loaded_alone() {
+        // A format of 66 bytes for 256 weights that is not read.
+        const IQ2_XXS: u32 = 16;
+        let problems = |names: &[&str]| {
+            let mut forge = Forge::new().metadata("general.architecture", "llama");
+            for name in names {
+                forge = forge.tensor(name, &[256], IQ2_XXS, &[0; 66]);
+            }
+            let source = BytesSource(forge.build().bytes);
+            let report = pollster::block_on(inspect(&source, None)).unwrap();
+            assert_eq!(report.formats[0].tensors, names.len());
+            let is_format = |problem: &&String| problem.contains("IQ2_XXS");
+            report.problems.iter().filter(is_format).count()
+        };
+        assert_eq!(problems(&["v.blk.0.ffn_up.weight"]), 0);
+        // Once a format.
+        let names = [
+            "v.blk.0.ffn_up.weight",
+            "blk.0.ffn_up.weight",
+            "blk.0.ffn_down.weight",
+        ];
+        assert_eq!(problems(&names), 1);
+    }
 }

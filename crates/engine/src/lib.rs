@@ -16,6 +16,8 @@
 
 mod answer_parts;
 mod counters;
+mod draft;
+mod drafters;
 mod engine;
 mod error;
 mod generation;
@@ -38,9 +40,10 @@ mod turn;
 mod vocabulary;
 
 pub use counters::{EngineMetrics, RequestTotals};
+pub use draft::{DraftFailure, DraftReport, DraftSource};
 pub use engine::{DeviceCounts, Engine, RowInvariance};
 pub use error::{Error, ErrorBody, ErrorObject};
-pub use foretoken_decode::drafters::MatchOrder;
+pub use foretoken_decode::drafters::{MatchOrder, SuffixOptions};
 pub use foretoken_decode::{
     AbortSignal, AcceptanceStatistics, StatisticsLevel, StepCosts, TokenProvenance,
     predicted_speedup,
@@ -52,14 +55,14 @@ pub use inspect::{
     FormatReport, ModelReport, RopeScaling, SpecialTokens, TemplateReport, TokenReport, inspect,
 };
 pub use load::{EngineOptions, LoadPhase, LoadProgress, parse_metrics_level};
-pub use plan::{fit_context, plan, plan_context};
+pub use plan::{Plan, fit_context, plan, plan_context};
 pub use request::{
     ChatCompletionRequest, CompletionRequest, MAX_BODY_BYTES, MAX_MESSAGES, MAX_TOOLS, Prompt,
     RequestLimits, parse_body,
 };
 pub use session::PrefixReuse;
 pub use speculation::{
-    MAX_PROMPT_LOOKUP, MAX_SPECULATIVE_TOKENS, SpeculationStatus, SpeculativeConfig,
-    SpeculativeMethod,
+    MAX_PROMPT_LOOKUP, MAX_SPECULATIVE_TOKENS, MAX_SUFFIX_TREE_DEPTH, SpeculationStatus,
+    SpeculativeConfig, SpeculativeMethod,
 };
 pub use turn::MAX_WAITING;

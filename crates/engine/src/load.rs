@@ -1,14 +1,15 @@
 //! From a file to an engine.
 
 use foretoken_core::Ops;
-use foretoken_decode::{StatisticsLevel, check_row_invariance};
+use foretoken_decode::{StatisticsLevel, StepCosts, check_row_invariance};
 use foretoken_models::{LoadOptions, Quantization, load_model};
 use foretoken_weights::{ByteSource, Gguf};
 
+use crate::draft::{DraftHeader, DraftSource};
+use crate::drafters::Costs;
 use crate::engine::{Engine, Measured, RowInvariance};
 use crate::measure::{time_passes, time_wait};
 use crate::prepare::prepare;
-use crate::speculation::Adaptation;
 use crate::tokenizer::read_tokenizer;
 use crate::{Error, PrefixReuse, SpeculativeConfig};
 
@@ -111,14 +112,40 @@ impl<O: Ops + 'static> Engine<O> {
     /// # Errors
     /// What the file, the model or the device cannot do. See [`Error::code`].
     pub async fn load<S: ByteSource + ?Sized>(
-        mut ops: O,
+        ops: O,
         source: &S,
         options: EngineOptions,
         progress: &mut dyn FnMut(LoadProgress),
     ) -> Result<Self, Error> {
+        Self::load_with_draft(ops, source, None, options, progress).await
+    }
+
+    /// Loads a model as [`Engine::load`] does, and a draft model onto the same ops, for the method `draft_model`: its header and
+    /// tokenizer before any weights, its weights after the target's, one progress for both. Whatever is wrong with the draft
+    /// alone is no error: the engine is loaded without it ([`Engine::draft_failure`], [`Engine::speculation`]).
+    ///
+    /// # Errors
+    /// As [`Engine::load`]; [`Error::InvalidRequest`] where a draft is given without `speculative_config`, or the method is
+    /// `draft_model` and there is none.
+    pub async fn load_with_draft<S: ByteSource + ?Sized>(
+        mut ops: O,
+        source: &S,
+        draft: Option<DraftSource<'_, S>>,
+        options: EngineOptions,
+        progress: &mut dyn FnMut(LoadProgress),
+    ) -> Result<Self, Error> {
+        options.check_draft(draft.is_some())?;
         let gguf = Gguf::read(source).await?;
         let tokenizer = read_tokenizer(source, &gguf).await?;
+        let mut header = None;
+        if let Some(draft) = &draft {
+            header = Some(DraftHeader::read(draft, &tokenizer).await);
+        }
         let load = load_options(&options);
+        let draft_bytes = match &header {
+            Some(Ok(header)) => header.bytes(),
+            _ => 0,
+        };
         let mut upload = |loaded, total| {
             progress(LoadProgress {
                 phase: LoadPhase::Upload,
@@ -126,7 +153,27 @@ impl<O: Ops + 'static> Engine<O> {
                 total,
             })
         };
-        let model = load_model(&mut ops, &gguf, source, load, &mut upload).await?;
+        let mut whole = 0;
+        let mut of_target = |loaded, total| {
+            whole = total + draft_bytes;
+            upload(loaded, whole);
+        };
+        let model = load_model(&mut ops, &gguf, source, load, &mut of_target).await?;
+        let mut draft = match header {
+            None => None,
+            Some(Err(failure)) => Some(Err(failure)),
+            Some(Ok(header)) => {
+                let before = whole - draft_bytes;
+                let mut of_draft = |loaded, _| upload(before + loaded, whole);
+                let target = model.as_ref();
+                let loaded = header.load(&mut ops, target, options.quantize, &mut of_draft);
+                let loaded = loaded.await?;
+                if loaded.is_err() {
+                    upload(whole, whole);
+                }
+                Some(loaded)
+            }
+        };
 
         let mut row_invariance = RowInvariance::NotChecked;
         if options.check_row_invariance {
@@ -151,6 +198,17 @@ impl<O: Ops + 'static> Engine<O> {
             prepare(&mut ops, model.as_ref(), options.speculative_config)?;
         }
 
+        draft = match draft {
+            Some(Ok(draft)) => {
+                let most = options
+                    .speculative_config
+                    .map(|c| c.num_speculative_tokens as usize);
+                let prepare = most.filter(|_| options.check_row_invariance);
+                Some(draft.make_ready(&mut ops, model.as_ref(), prepare).await?)
+            }
+            other => other,
+        };
+
         let speculates = options.speculative_config.is_some();
         let measures_wait = options.check_row_invariance && options.steps_a_wait.is_none();
         if speculates || measures_wait {
@@ -169,20 +227,33 @@ impl<O: Ops + 'static> Engine<O> {
             (None, Some(wait)) => wait.steps_a_wait(),
             (None, None) => 0,
         };
-        let mut adaptation = None;
+        let mut costs = None;
         if speculates {
             let mut passes = time_passes(&mut ops, model.as_ref()).await?;
+            let waiting = StepCosts::from_measured(&passes);
             if let Some(wait) = wait.filter(|_| steps_a_wait > 0) {
                 wait.take_out(&mut passes);
             }
-            adaptation = Adaptation::new(&passes);
+            let draft_ms = match &draft {
+                Some(Ok(draft)) => Some(draft.token_ms),
+                _ => None,
+            };
+            costs = StepCosts::from_measured(&passes)
+                .zip(waiting)
+                .map(|(in_flight, waiting)| Costs {
+                    in_flight,
+                    waiting,
+                    draft_ms,
+                });
         }
 
         let measured = Measured {
             row_invariance,
-            adaptation,
+            costs,
             steps_a_wait,
         };
-        Ok(Self::assemble(ops, model, tokenizer, measured, options))
+        Ok(Self::assemble(
+            ops, model, draft, tokenizer, measured, options,
+        ))
     }
 }

@@ -138,6 +138,11 @@ pub(crate) struct WaitTime {
 }
 
 impl WaitTime {
+    /// A pass of one row by itself, in milliseconds: what it takes among others that are submitted with it.
+    pub(crate) fn pass_ms(self) -> f64 {
+        self.pass_ms
+    }
+
     /// As many steps as run while the device is waited for; 0 where waiting costs too little to matter.
     pub(crate) fn steps_a_wait(self) -> usize {
         if self.wait_ms < 0.1 * self.pass_ms {

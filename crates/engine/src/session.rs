@@ -11,7 +11,7 @@ pub enum PrefixReuse {
     /// What decoding made, too: the fastest, but decoding rounds otherwise than prefill, so an answer may differ from a
     /// fresh engine's.
     Full,
-    /// Nothing: every request starts from the first token.
+    /// Nothing: every request starts from the first token, a draft model too.
     Off,
 }
 

@@ -1,25 +1,28 @@
 //! Speculation: what a caller configures, what a request may change of it, and whether it runs.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use foretoken_core::{MatchOrder, NgramLookup};
-use foretoken_decode::{AcceptanceEstimate, AdaptiveSpeculation, StepCosts};
+use foretoken_decode::drafters::SuffixOptions;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::Error;
-use crate::request::{Fields, invalid, kind, text};
+use crate::request::{Fields, Range, invalid, kind, text};
 
 /// The most tokens a step may draft: a verify pass has 16 rows.
 pub const MAX_SPECULATIVE_TOKENS: u32 = 15;
 /// The longest n-gram that is looked up.
 pub const MAX_PROMPT_LOOKUP: u32 = 64;
+/// The deepest that suffixes are counted.
+pub const MAX_SUFFIX_TREE_DEPTH: u32 = 256;
+/// The most drafts a matched token may stand for.
+const MAX_SUFFIX_SPEC_FACTOR: f64 = 1000.0;
+/// The most answers that may be asked to be kept; their tokens are bounded besides.
+const MAX_CACHED_REQUESTS: u32 = i32::MAX as u32;
 /// vLLM's length of the n-grams where none is given.
 const DEFAULT_PROMPT_LOOKUP: u32 = 5;
 
 /// `speculative_config` of an engine, with vLLM's names; or a request's, which overrides it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpeculativeConfig {
     /// Who drafts.
     pub method: SpeculativeMethod,
@@ -31,6 +34,8 @@ pub struct SpeculativeConfig {
     pub prompt_lookup_max: u32,
     /// Which of several occurrences is continued.
     pub prompt_lookup_match: MatchOrder,
+    /// The keys that begin with `suffix_decoding_`.
+    pub suffix: SuffixOptions,
     /// Whether a step drafts as many tokens as pay, up to `num_speculative_tokens`; otherwise it drafts that many always.
     pub adaptive: bool,
 }
@@ -41,6 +46,69 @@ pub struct SpeculativeConfig {
 pub enum SpeculativeMethod {
     /// What followed the last n-gram where it occurred before.
     Ngram,
+    /// What followed the last tokens most often, in earlier answers too.
+    Suffix,
+    /// A second model.
+    DraftModel,
+    /// In each step the one of these with the most expected tokens a second.
+    Auto,
+}
+
+/// Keys that not every method has.
+const KEYS_OF_METHODS: [&str; 7] = [
+    "prompt_lookup_min",
+    "prompt_lookup_max",
+    "prompt_lookup_match",
+    "suffix_decoding_max_tree_depth",
+    "suffix_decoding_max_cached_requests",
+    "suffix_decoding_max_spec_factor",
+    "suffix_decoding_min_token_prob",
+];
+
+impl SpeculativeMethod {
+    /// Its name in `speculative_config`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ngram => "ngram",
+            Self::Suffix => "suffix",
+            Self::DraftModel => "draft_model",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// Whether a draft model may take part.
+    pub fn may_have_a_model(self) -> bool {
+        matches!(self, Self::DraftModel | Self::Auto)
+    }
+
+    /// Whether what followed in earlier answers is looked up, and an answer is kept for later ones.
+    pub(crate) fn looks_in_earlier_answers(self) -> bool {
+        matches!(self, Self::Suffix | Self::Auto)
+    }
+
+    /// Whether it has a key of [`KEYS_OF_METHODS`].
+    fn takes(self, key: &str) -> bool {
+        match self {
+            Self::Ngram => key.starts_with("prompt_lookup_"),
+            Self::Suffix => key.starts_with("suffix_decoding_"),
+            Self::DraftModel => false,
+            Self::Auto => true,
+        }
+    }
+
+    /// Refuses the keys of other methods.
+    fn refuse_others(self, fields: &mut Fields<'_>) -> Result<(), Error> {
+        for key in KEYS_OF_METHODS {
+            if fields.optional(key).is_some() && !self.takes(key) {
+                let (name, method) = (fields.name(key), self.name());
+                return Err(invalid(
+                    &name,
+                    format!("`{name}` is no key of method {method:?}: leave it out"),
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl From<SpeculativeConfig> for NgramLookup {
@@ -62,6 +130,12 @@ pub struct SpeculationStatus {
     pub method: Option<SpeculativeMethod>,
     /// Why it does not run although it was asked for.
     pub reason: Option<String>,
+    /// The name of the draft model, where one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft: Option<String>,
+    /// Why that is not in use, where it is not: whoever drafts in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_problem: Option<String>,
 }
 
 impl SpeculativeConfig {
@@ -70,6 +144,14 @@ impl SpeculativeConfig {
     /// # Errors
     /// [`Error::InvalidRequest`] naming the key: an unknown one, an impossible value, or a method that this build lacks.
     pub fn parse(value: &Value) -> Result<Self, Error> {
+        Ok(Self::parse_with_model(value)?.0)
+    }
+
+    /// Reads the same, and the key `model`, which names a draft model: whoever loads the engine knows where that is.
+    ///
+    /// # Errors
+    /// As [`SpeculativeConfig::parse`]; `model` beside another method than `draft_model`.
+    pub fn parse_with_model(value: &Value) -> Result<(Self, Option<String>), Error> {
         let mut fields = Fields::new(value, NAME)?;
         let method_name = fields.name("method");
         let method = method(
@@ -84,6 +166,7 @@ impl SpeculativeConfig {
                 format!("`{count_name}` is required, within 1..={MAX_SPECULATIVE_TOKENS}"),
             )
         })?;
+        method.refuse_others(&mut fields)?;
         let (min, max) = lookup(&mut fields)?;
         let config = Self {
             method,
@@ -91,10 +174,19 @@ impl SpeculativeConfig {
             prompt_lookup_min: min.or(max).unwrap_or(DEFAULT_PROMPT_LOOKUP),
             prompt_lookup_max: max.or(min).unwrap_or(DEFAULT_PROMPT_LOOKUP),
             prompt_lookup_match: match_order(&mut fields)?.unwrap_or(MatchOrder::Earliest),
+            suffix: suffix(&mut fields, SuffixOptions::default(), None)?,
             adaptive: fields.optional_flag("adaptive")?.unwrap_or(true),
         };
+        let model_name = fields.name("model");
+        let model = fields.string("model")?.map(str::to_owned);
         fields.finish()?;
-        config.check_lookup()
+        if model.is_some() && !method.may_have_a_model() {
+            return Err(invalid(
+                &model_name,
+                format!("`{model_name}` is for the methods \"draft_model\" and \"auto\""),
+            ));
+        }
+        Ok((config.check()?, model))
     }
 
     /// What a request with `speculative_config` drafts with: `null` or `false` switch speculation off, an object
@@ -124,10 +216,18 @@ impl SpeculativeConfig {
             ));
         };
         let mut fields = Fields::new(value, NAME)?;
+        let model_name = fields.name("model");
+        if fields.raw("model").is_some() {
+            return Err(invalid(
+                &model_name,
+                format!("`{model_name}` cannot be passed: a draft model is loaded with the engine"),
+            ));
+        }
         let name = fields.name("method");
         let asked = fields.string("method")?;
         let method = asked.map_or(Ok(engine.method), |asked| method(asked, &name))?;
         let count = fields.integer("num_speculative_tokens", 1, engine.num_speculative_tokens)?;
+        method.refuse_others(&mut fields)?;
         let (min, max) = lookup(&mut fields)?;
         let config = Self {
             method,
@@ -135,13 +235,14 @@ impl SpeculativeConfig {
             prompt_lookup_min: min.unwrap_or(engine.prompt_lookup_min),
             prompt_lookup_max: max.unwrap_or(engine.prompt_lookup_max),
             prompt_lookup_match: match_order(&mut fields)?.unwrap_or(engine.prompt_lookup_match),
+            suffix: suffix(&mut fields, engine.suffix, Some(engine.suffix))?,
             adaptive: fields.optional_flag("adaptive")?.unwrap_or(engine.adaptive),
         };
         fields.finish()?;
-        config.check_lookup().map(Some)
+        config.check().map(Some)
     }
 
-    fn check_lookup(self) -> Result<Self, Error> {
+    fn check(self) -> Result<Self, Error> {
         let (min, max) = (self.prompt_lookup_min, self.prompt_lookup_max);
         if min > max {
             let name = format!("{NAME}.prompt_lookup_min");
@@ -150,37 +251,16 @@ impl SpeculativeConfig {
                 format!("`{name}` is {min}, above prompt_lookup_max, which is {max}"),
             ));
         }
+        if self.method == SpeculativeMethod::Auto && !self.adaptive {
+            let name = format!("{NAME}.adaptive");
+            return Err(invalid(
+                &name,
+                format!(
+                    "`{name}` cannot be false with the method \"auto\", which chooses by what pays"
+                ),
+            ));
+        }
         Ok(self)
-    }
-}
-
-/// What an engine knows to choose how many tokens a step drafts.
-#[derive(Debug)]
-pub(crate) struct Adaptation {
-    costs: Rc<RefCell<StepCosts>>,
-    /// Acceptance over all answers: where a new answer starts.
-    estimate: RefCell<AcceptanceEstimate>,
-}
-
-impl Adaptation {
-    /// Knows nothing but what passes cost, as (rows, milliseconds); `None` if they say nothing.
-    pub(crate) fn new(passes: &[(usize, f64)]) -> Option<Self> {
-        let costs = StepCosts::from_measured(passes)?;
-        Some(Self {
-            costs: Rc::new(RefCell::new(costs)),
-            estimate: RefCell::default(),
-        })
-    }
-
-    /// For one answer.
-    pub(crate) fn start(&self) -> AdaptiveSpeculation {
-        let estimate = AcceptanceEstimate::seeded(&self.estimate.borrow());
-        AdaptiveSpeculation::new(Rc::clone(&self.costs), estimate)
-    }
-
-    /// Takes in what an answer taught.
-    pub(crate) fn absorb(&self, answer: &AcceptanceEstimate) {
-        self.estimate.borrow_mut().absorb(answer);
     }
 }
 
@@ -189,15 +269,16 @@ const NAME: &str = "speculative_config";
 fn method(method: &str, name: &str) -> Result<SpeculativeMethod, Error> {
     match method {
         "ngram" => Ok(SpeculativeMethod::Ngram),
-        "draft_model" | "suffix" | "auto" => Err(invalid(
-            name,
-            format!("`{name}` is {method:?}, which this build does not support: pass \"ngram\""),
-        )),
+        "suffix" => Ok(SpeculativeMethod::Suffix),
+        "draft_model" => Ok(SpeculativeMethod::DraftModel),
+        "auto" => Ok(SpeculativeMethod::Auto),
         other => {
             let other: String = other.chars().take(64).collect();
             Err(invalid(
                 name,
-                format!("`{name}` is {other:?}, but only \"ngram\" is taken"),
+                format!(
+                    "`{name}` is {other:?}, but only \"ngram\", \"suffix\", \"draft_model\" and \"auto\" are taken"
+                ),
             ))
         }
     }
@@ -224,3 +305,40 @@ fn match_order(fields: &mut Fields<'_>) -> Result<Option<MatchOrder>, Error> {
         }
     }
 }
+
+/// The keys of suffix decoding. `engine`: in a request, what the engine was configured with. Its earlier answers are counted
+/// as deep as that, and are kept or not; a request can only do without them.
+fn suffix(
+    fields: &mut Fields<'_>,
+    default: SuffixOptions,
+    engine: Option<SuffixOptions>,
+) -> Result<SuffixOptions, Error> {
+    let deepest = engine.map_or(MAX_SUFFIX_TREE_DEPTH, |engine| engine.max_tree_depth);
+    let depth = fields.integer("suffix_decoding_max_tree_depth", 1, deepest)?;
+    let cached = fields.integer(CACHED_REQUESTS, 0, MAX_CACHED_REQUESTS)?;
+    let factor = Range::within(0.0, MAX_SUFFIX_SPEC_FACTOR);
+    let factor = fields.number("suffix_decoding_max_spec_factor", factor)?;
+    let probability = Range::within(0.0, 1.0);
+    let probability = fields.number("suffix_decoding_min_token_prob", probability)?;
+    let kept = engine.map(|engine| engine.max_cached_requests);
+    if let (Some(cached @ 1..), Some(kept)) = (cached, kept)
+        && cached != kept
+    {
+        let name = fields.name(CACHED_REQUESTS);
+        return Err(invalid(
+            &name,
+            format!(
+                "`{name}` is {cached}, but this engine was loaded with {kept}: leave it out, or pass 0 for an answer \
+                 that neither looks in earlier answers nor is kept for later ones"
+            ),
+        ));
+    }
+    Ok(SuffixOptions {
+        max_tree_depth: depth.unwrap_or(default.max_tree_depth),
+        max_cached_requests: cached.unwrap_or(default.max_cached_requests),
+        max_spec_factor: factor.map_or(default.max_spec_factor, |factor| factor as f32),
+        min_token_prob: probability.map_or(default.min_token_prob, |least| least as f32),
+    })
+}
+
+const CACHED_REQUESTS: &str = "suffix_decoding_max_cached_requests";

@@ -100,6 +100,7 @@ fn kernels(formats: &[Format], tier: Tier, coverage: Coverage) -> Vec<(Kernel, b
     kernels.extend(ops::choose::catalog());
     kernels.extend(ops::logprobs::catalog());
     kernels.extend(ops::next_step::catalog());
+    kernels.extend(ops::draft::catalog());
     kernels.extend(probe::catalog());
     let hardware = ops::matmul::hardware_catalog(formats, tier);
     let both = kernels.into_iter().map(|kernel| (kernel, false));

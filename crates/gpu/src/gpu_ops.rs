@@ -2,9 +2,9 @@
 
 use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
-    AttentionShape, Chosen, GluActivation, KvShape, MAX_PREFILL_ROWS, MAX_VERIFY_ROWS,
-    MatrixLayout, MatrixPart, NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row,
-    RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome, TokenId,
+    AttentionShape, Chosen, DraftChoice, DraftStart, Drafted, GluActivation, KvShape,
+    MAX_PREFILL_ROWS, MAX_VERIFY_ROWS, MatrixLayout, MatrixPart, NgramLookup, Ops, OpsError, Phase,
+    Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome, TokenId,
 };
 
 use crate::composer::{Composed, Overrides, Target};
@@ -14,6 +14,7 @@ use crate::matmul_shape::MatmulShape;
 use crate::matrix::GpuMatrix;
 use crate::ops::attention;
 use crate::ops::choose::{MAX_SEQUENCES, Needs, SAMPLING_BYTES};
+use crate::ops::draft::{DRAFT_START_BYTES, DRAFTED_BYTES, drafted, start_words};
 use crate::ops::logprobs::{self, LOGPROBS_BYTES};
 use crate::ops::next_step::{LIMIT_BYTES, OUTCOME_BYTES, limit_words};
 use crate::pace::Pace;
@@ -67,6 +68,13 @@ pub struct GpuRopeTable {
     pub(crate) pairs: u32,
 }
 
+/// Token ids by those of another vocabulary.
+#[derive(Debug)]
+pub struct GpuTokenMap {
+    pub(crate) buffer: Buffer,
+    pub(crate) len: u32,
+}
+
 /// The pass being recorded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pass {
@@ -83,8 +91,8 @@ pub(crate) struct Pass {
     chose: bool,
     /// Whether log-probabilities were recorded, and how many alternatives.
     logprobs: Option<u32>,
-    /// Whether its rows are those that [`Ops::next_step`] made.
-    by_device: bool,
+    /// Whether it verifies what [`Ops::draft`] made.
+    drafted: bool,
     /// Whether [`Ops::next_step`] was recorded.
     goes_on: bool,
 }
@@ -109,11 +117,19 @@ pub(crate) fn row_set_index(set: RowSet) -> u32 {
 /// Bytes of `chosen` in `SequenceState`: all that a greedy step maps.
 const CHOSEN_BYTES: u64 = 4 * MAX_VERIFY_ROWS as u64;
 /// Where `lib/sequence_state.wgsl` has the outcome of a step in flight, and the length of the history.
-const OUTCOME_AT: u64 = CHOSEN_BYTES + 4 * 16;
+const OUTCOME_AT: u64 = DRAFTED_BYTES + 4 * 16;
 const HISTORY_LEN_AT: u64 = OUTCOME_AT + OUTCOME_BYTES;
-const SEQUENCE_STATE_BYTES: u64 = HISTORY_LEN_AT + 8;
+const SEQUENCE_STATE_BYTES: u64 = HISTORY_LEN_AT + 12;
 /// `NON_FINITE` of `lib/sequence_state.wgsl`.
-pub(crate) const NON_FINITE: u32 = u32::MAX;
+const NON_FINITE: u32 = u32::MAX;
+
+/// What a word of `chosen` says.
+pub(crate) fn chosen_token(word: &u32) -> Chosen {
+    match *word {
+        NON_FINITE => Chosen::NonFinite,
+        token => Chosen::Token(token),
+    }
+}
 
 /// Header and entries of the row table, in words.
 const STEP_WORDS: usize = 4 + 4 * MAX_PREFILL_ROWS;
@@ -143,6 +159,10 @@ pub struct GpuOps {
     pub(crate) step_limits: Buffer,
     /// The row table of the next pass.
     pub(crate) next_rows: Buffer,
+    /// What the next draft continues.
+    pub(crate) draft_start: Buffer,
+    /// Scratch that was replaced by a larger buffer of which it is not known yet whether there was memory for it.
+    outgrown: Vec<(Scratch, Option<Buffer>)>,
     steps: StepsInFlight,
     pace: Pace,
     readback: wgpu::Buffer,
@@ -177,8 +197,9 @@ impl GpuOps {
         let logprobs = recorder.buffer("log-probabilities", LOGPROBS_BYTES)?;
         let step_limits = recorder.buffer("step limits", LIMIT_BYTES)?;
         let next_rows = recorder.buffer("next rows", 4 * STEP_WORDS as u64)?;
+        let draft_start = recorder.buffer("draft start", DRAFT_START_BYTES)?;
         let steps = StepsInFlight::new(&mut recorder);
-        let readback = recorder.readback_buffer(CHOSEN_BYTES);
+        let readback = recorder.readback_buffer(DRAFTED_BYTES);
         let logprobs_readback = recorder.readback_buffer(LOGPROBS_BYTES);
         let pass = Pass {
             phase: Phase::Rows,
@@ -189,7 +210,7 @@ impl GpuOps {
             logit_sequences: 0,
             chose: false,
             logprobs: None,
-            by_device: false,
+            drafted: false,
             goes_on: false,
         };
         Ok(Self {
@@ -208,6 +229,8 @@ impl GpuOps {
             history: None,
             step_limits,
             next_rows,
+            draft_start,
+            outgrown: Vec::new(),
             steps,
             pace: Pace::default(),
             readback,
@@ -292,37 +315,61 @@ impl GpuOps {
     }
 
     pub(crate) fn grow_token_rules(&mut self, bytes: u64) -> Result<(), OpsError> {
-        Self::grow(
-            &mut self.recorder,
-            &mut self.token_rules,
-            "token rules",
-            bytes,
-        )
+        self.grow(Scratch::TokenRules, bytes)
     }
 
-    fn grow(
-        recorder: &mut Recorder,
-        place: &mut Option<Buffer>,
-        what: &'static str,
-        bytes: u64,
-    ) -> Result<(), OpsError> {
+    fn scratch(&mut self, which: Scratch) -> &mut Option<Buffer> {
+        match which {
+            Scratch::Attention => &mut self.attention_parts,
+            Scratch::Choose => &mut self.choose_parts,
+            Scratch::History => &mut self.history,
+            Scratch::TokenRules => &mut self.token_rules,
+        }
+    }
+
+    /// Sees to it that a scratch buffer has `bytes` at least.
+    fn grow(&mut self, which: Scratch, bytes: u64) -> Result<(), OpsError> {
+        let place = self.scratch(which);
         if place
             .as_ref()
-            .is_none_or(|buffer| buffer.raw.size() < bytes)
+            .is_some_and(|buffer| buffer.raw.size() >= bytes)
         {
-            let before = recorder.plan.all;
-            let grown = recorder.buffer(what, bytes)?;
-            if recorder.plan.on {
-                // What was only planned is no buffer to keep: the largest stands for all.
-                let size = recorder.plan.all - before;
-                recorder.plan.all = before;
-                let largest = recorder.plan.grown.entry(what).or_default();
-                *largest = size.max(*largest);
-            } else {
-                *place = Some(grown);
-            }
+            return Ok(());
+        }
+        let recorder = &mut self.recorder;
+        let before = recorder.plan.all;
+        let grown = recorder.buffer(which.name(), bytes)?;
+        if recorder.plan.on {
+            // What was only planned is no buffer to keep: the largest stands for all.
+            let size = recorder.plan.all - before;
+            recorder.plan.all = before;
+            let largest = recorder.plan.grown.entry(which.name()).or_default();
+            *largest = size.max(*largest);
+        } else {
+            let outgrown = self.scratch(which).replace(grown);
+            self.outgrown.push((which, outgrown));
         }
         Ok(())
+    }
+}
+
+/// Scratch that all models on the ops share, of the size that the largest needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scratch {
+    Attention,
+    Choose,
+    History,
+    TokenRules,
+}
+
+impl Scratch {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Attention => "attention partials",
+            Self::Choose => "argmax partials",
+            Self::History => "history",
+            Self::TokenRules => "token rules",
+        }
     }
 }
 
@@ -332,6 +379,7 @@ impl Ops for GpuOps {
     type Activation = GpuActivation;
     type KvCache = GpuKvCache;
     type RopeTable = GpuRopeTable;
+    type TokenMap = GpuTokenMap;
 
     fn matrix(
         &mut self,
@@ -380,12 +428,7 @@ impl Ops for GpuOps {
             .buffer(name, 4 * u64::from(cols) * most as u64 + UNIFORM_BYTES)?;
         if rows == RowSet::Logits {
             let bytes = crate::ops::choose::part_bytes(cols);
-            Self::grow(
-                &mut self.recorder,
-                &mut self.choose_parts,
-                "argmax partials",
-                bytes,
-            )?;
+            self.grow(Scratch::Choose, bytes)?;
         }
         Ok(GpuActivation { buffer, cols, rows })
     }
@@ -399,14 +442,8 @@ impl Ops for GpuOps {
             * u64::from(shape.head_dim);
         self.sequences = self.sequences.max(shape.sequences);
         let bytes = attention::part_bytes(shape.heads, shape.head_dim, shape.context);
-        Self::grow(
-            &mut self.recorder,
-            &mut self.attention_parts,
-            "attention partials",
-            bytes,
-        )?;
-        let history = 4 * u64::from(shape.context);
-        Self::grow(&mut self.recorder, &mut self.history, "history", history)?;
+        self.grow(Scratch::Attention, bytes)?;
+        self.grow(Scratch::History, 4 * u64::from(shape.context))?;
         let before = self.recorder.plan.all;
         let keys = self.recorder.buffer("keys", elements * scalar)?;
         let values = self.recorder.buffer("values", elements * scalar)?;
@@ -441,14 +478,33 @@ impl Ops for GpuOps {
         Ok(GpuRopeTable { buffer, pairs })
     }
 
+    fn token_map(&mut self, name: &str, tokens: &[TokenId]) -> Result<GpuTokenMap, OpsError> {
+        let buffer = self.recorder.buffer(name, 4 * tokens.len() as u64)?;
+        self.recorder
+            .write(&buffer, 0, bytemuck::cast_slice(tokens));
+        Ok(GpuTokenMap {
+            buffer,
+            len: u32::try_from(tokens.len()).expect("a vocabulary has u32 ids"),
+        })
+    }
+
     async fn flush(&mut self) -> Result<(), OpsError> {
         self.recorder.flush().await?;
         self.pace.waited();
+        self.outgrown.clear();
         Ok(())
     }
 
     fn pad_rows(&mut self, on: bool) {
         self.pad_rows = on;
+    }
+
+    fn forget_failures(&mut self) {
+        // What replaced these may be no buffer.
+        while let Some((which, outgrown)) = self.outgrown.pop() {
+            *self.scratch(which) = outgrown;
+        }
+        self.recorder.gpu.forget();
     }
 
     fn discard(&mut self) {
@@ -488,6 +544,13 @@ impl Ops for GpuOps {
         recorder.gpu.check()
     }
 
+    fn start_draft(&mut self, start: &DraftStart) {
+        let buffer = self.draft_start.clone();
+        let words = start_words(start);
+        self.recorder
+            .write(&buffer, 0, bytemuck::cast_slice(&words));
+    }
+
     fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize) {
         assert!(
             (1..=phase.max_rows()).contains(&rows.len()),
@@ -525,7 +588,7 @@ impl Ops for GpuOps {
             }),
             chose: false,
             logprobs: None,
-            by_device: false,
+            drafted: false,
             goes_on: false,
         };
     }
@@ -533,6 +596,9 @@ impl Ops for GpuOps {
     fn begin_next(&mut self, drafts: usize, last_position: Position) {
         let rows = drafts as u32 + 1;
         assert!(drafts < MAX_VERIFY_ROWS, "begin_next: {drafts} drafts");
+        let step = self.recorder.step.raw.clone();
+        let next = self.next_rows.raw.clone();
+        self.recorder.copy(next, step, NEXT_ROWS_BYTES);
         // At most these: the device knows better, and the counters count what was recorded for.
         let mut positions = [0; MAX_PREFILL_ROWS];
         for (position, after) in positions[..=drafts].iter_mut().zip((0..rows).rev()) {
@@ -544,7 +610,7 @@ impl Ops for GpuOps {
             rows,
             logit_rows: rows,
             last_position,
-            by_device: true,
+            drafted: self.pass.drafted,
             chose: false,
             logprobs: None,
             goes_on: false,
@@ -628,6 +694,16 @@ impl Ops for GpuOps {
         self.pass.goes_on = true;
     }
 
+    fn draft(
+        &mut self,
+        logits: &GpuActivation,
+        choice: &DraftChoice,
+        to_target: Option<&GpuTokenMap>,
+    ) {
+        self.record_draft(logits, choice, to_target);
+        self.pass.drafted = true;
+    }
+
     fn logprobs(&mut self, logits: &GpuActivation, top: u32) {
         assert!(self.pass.chose, "logprobs follow choose");
         self.record_logprobs(logits, top);
@@ -636,11 +712,7 @@ impl Ops for GpuOps {
 
     fn submit(&mut self) -> Result<(), OpsError> {
         let pass = self.pass;
-        let step = self.recorder.step.raw.clone();
-        let rows = pass
-            .by_device
-            .then(|| Copy::new(&self.next_rows, &step, NEXT_ROWS_BYTES));
-        let pieces = self.pace.pieces(pass.phase, pass.rows);
+        let pieces = self.pace.pieces(pass.phase, pass.rows, pass.drafted);
         if pass.goes_on {
             let (buffer, at) = self.steps.place();
             let outcome = Copy {
@@ -648,17 +720,21 @@ impl Ops for GpuOps {
                 to: (&buffer, at),
                 bytes: OUTCOME_BYTES,
             };
-            let submission = self.recorder.submit(pieces, rows, &[outcome])?;
+            let submission = self.recorder.submit(pieces, &[outcome])?;
             self.steps.submitted(&self.recorder, submission);
             return Ok(());
         }
-        self.pace.submitted(pass.phase, pass.rows);
+        self.pace.submitted(pass.phase, pass.rows, pass.drafted);
+        let chosen_bytes = match pass.drafted {
+            true => DRAFTED_BYTES,
+            false => CHOSEN_BYTES,
+        };
         let copies = [
-            Copy::new(&self.state, &self.readback, CHOSEN_BYTES),
+            Copy::new(&self.state, &self.readback, chosen_bytes),
             Copy::new(&self.logprobs, &self.logprobs_readback, LOGPROBS_BYTES),
         ];
         let wanted = usize::from(pass.chose) + usize::from(pass.logprobs.is_some());
-        self.recorder.submit(pieces, rows, &copies[..wanted])?;
+        self.recorder.submit(pieces, &copies[..wanted])?;
         Ok(())
     }
 
@@ -666,15 +742,21 @@ impl Ops for GpuOps {
         assert!(self.pass.chose, "read_chosen follows choose and submit");
         let words = self.recorder.read(&self.readback, CHOSEN_BYTES).await?;
         self.pace.waited();
-        let chosen = |word: &u32| match *word {
-            NON_FINITE => Chosen::NonFinite,
-            token => Chosen::Token(token),
-        };
         Ok(words
             .iter()
             .take(self.pass.logit_rows as usize)
-            .map(chosen)
+            .map(chosen_token)
             .collect())
+    }
+
+    async fn read_drafted(&mut self) -> Result<Drafted, OpsError> {
+        assert!(
+            self.pass.chose && self.pass.drafted,
+            "read_drafted follows draft, choose and submit"
+        );
+        let words = self.recorder.read(&self.readback, DRAFTED_BYTES).await?;
+        self.pace.waited();
+        Ok(drafted(&words))
     }
 
     async fn read_step(&mut self) -> Result<StepOutcome, OpsError> {

@@ -226,7 +226,7 @@ impl Probe {
         }
         let clock = Clock::start();
         let copy = Copy::new(&self.out, &self.readback, 16);
-        self.recorder.submit(1, None, &[copy])?;
+        self.recorder.submit(1, &[copy])?;
         self.recorder.read(&self.readback, 16).await?;
         Ok(clock.elapsed_ms())
     }

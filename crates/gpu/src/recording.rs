@@ -4,6 +4,7 @@
 //! once before creates nothing. [`Counters`] hold that to account.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use bytemuck::cast_slice;
 use foretoken_core::{Clock, OpsError};
@@ -181,6 +182,14 @@ impl<'a> Copy<'a> {
     }
 }
 
+/// A copy between two dispatches: before the one at `before` of those recorded.
+struct CopyBetween {
+    before: usize,
+    from: wgpu::Buffer,
+    to: wgpu::Buffer,
+    bytes: u64,
+}
+
 /// A module whose compilation messages nobody has read yet.
 struct Unread {
     module: wgpu::ShaderModule,
@@ -221,6 +230,7 @@ pub(crate) struct Recorder {
     params: HashMap<Params, (usize, u64)>,
     params_arenas: Vec<wgpu::Buffer>,
     pending: Vec<Dispatch>,
+    copies: Vec<CopyBetween>,
     unread: Vec<Unread>,
     next_buffer: u32,
     profile: Option<Profile>,
@@ -275,6 +285,7 @@ impl Recorder {
             params: HashMap::new(),
             params_arenas: Vec::new(),
             pending: Vec::new(),
+            copies: Vec::new(),
             unread: Vec::new(),
             next_buffer: 2,
             profile: None,
@@ -385,6 +396,16 @@ impl Recorder {
             pipeline,
             bind_group,
             grid,
+        });
+    }
+
+    /// Records a copy of the first `bytes` of a buffer to the start of another.
+    pub(crate) fn copy(&mut self, from: wgpu::Buffer, to: wgpu::Buffer, bytes: u64) {
+        self.copies.push(CopyBetween {
+            before: self.pending.len(),
+            from,
+            to,
+            bytes,
         });
     }
 
@@ -548,26 +569,22 @@ impl Recorder {
     }
 
     /// Runs every recorded dispatch in a submission of its own and waits for it: slow, and counted nowhere.
-    fn submit_profiled(&mut self, before: Option<Copy<'_>>) -> Result<(), OpsError> {
-        if let Some(copy) = before {
-            let mut encoder = self
-                .gpu
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            copy.encode(&mut encoder);
-            self.gpu.queue.submit([encoder.finish()]);
-        }
+    fn submit_profiled(&mut self) -> Result<(), OpsError> {
         let labels: HashMap<usize, String> = self
             .pipelines
             .iter()
             .map(|(kernel, index)| (*index, kernel.label()))
             .collect();
-        for dispatch in std::mem::take(&mut self.pending) {
-            let mut encoder = self
-                .gpu
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            self.encode(std::slice::from_ref(&dispatch), &mut encoder);
+        let copies = std::mem::take(&mut self.copies);
+        let pending = std::mem::take(&mut self.pending);
+        for (i, dispatch) in pending.iter().enumerate() {
+            for copy in copies.iter().filter(|copy| copy.before == i) {
+                let mut encoder = self.encoder();
+                encoder.copy_buffer_to_buffer(&copy.from, 0, &copy.to, 0, copy.bytes);
+                self.gpu.queue.submit([encoder.finish()]);
+            }
+            let mut encoder = self.encoder();
+            self.encode_pass(std::slice::from_ref(dispatch), &mut encoder);
             let clock = Clock::start();
             self.gpu.queue.submit([encoder.finish()]);
             self.gpu.wait()?;
@@ -580,53 +597,48 @@ impl Recorder {
         Ok(())
     }
 
+    fn encoder(&self) -> wgpu::CommandEncoder {
+        self.gpu
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default())
+    }
+
     /// Drops what was recorded.
     pub(crate) fn discard(&mut self) {
         self.pending.clear();
+        self.copies.clear();
     }
 
-    /// Submits what was recorded, in `pieces` submissions of one compute pass each, with copies before the first and after
-    /// the last. Returns the last.
+    /// Submits what was recorded, in `pieces` submissions, with copies after the last. Returns the last.
     pub(crate) fn submit(
         &mut self,
         pieces: usize,
-        before: Option<Copy<'_>>,
         after: &[Copy<'_>],
     ) -> Result<wgpu::SubmissionIndex, OpsError> {
-        let mut before = before;
         if self.profile.is_some() {
-            self.submit_profiled(before.take())?;
+            self.submit_profiled()?;
         }
-        let pending = std::mem::take(&mut self.pending);
-        let size = pending.len().div_ceil(pieces).max(1);
-        let mut rest = &pending[..];
+        let size = self.pending.len().div_ceil(pieces).max(1);
+        let mut from = 0;
         let submission = loop {
-            let (piece, after_it) = rest.split_at(size.min(rest.len()));
-            rest = after_it;
-            let mut encoder = self
-                .gpu
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            if let Some(copy) = before.take() {
-                copy.encode(&mut encoder);
-            }
-            self.encode(piece, &mut encoder);
-            if rest.is_empty() {
+            let to = self.pending.len().min(from + size);
+            let mut encoder = self.encoder();
+            self.counters.passes += self.encode(from..to, &mut encoder);
+            let last = to == self.pending.len();
+            if last {
                 for copy in after {
                     copy.encode(&mut encoder);
                 }
             }
             let submission = self.gpu.queue.submit([encoder.finish()]);
-            self.counters.passes += 1;
             self.counters.submits += 1;
-            if rest.is_empty() {
+            if last {
                 break submission;
             }
+            from = to;
         };
-        self.counters.dispatches += pending.len() as u64;
-        // The list keeps its memory.
-        self.pending = pending;
-        self.pending.clear();
+        self.counters.dispatches += self.pending.len() as u64;
+        self.discard();
         // A module that does not compile is reported by its author's line, at the next wait.
         if self.unread.is_empty() {
             self.gpu.check()?;
@@ -634,8 +646,25 @@ impl Recorder {
         Ok(submission)
     }
 
+    /// Some of the recorded dispatches, with the copies between them: a compute pass each time. Returns how many.
+    fn encode(&self, range: Range<usize>, encoder: &mut wgpu::CommandEncoder) -> u64 {
+        let mut passes = 0;
+        let mut from = range.start;
+        let inside = |copy: &&CopyBetween| range.contains(&copy.before);
+        for copy in self.copies.iter().filter(inside) {
+            if copy.before > from {
+                self.encode_pass(&self.pending[from..copy.before], encoder);
+                passes += 1;
+                from = copy.before;
+            }
+            encoder.copy_buffer_to_buffer(&copy.from, 0, &copy.to, 0, copy.bytes);
+        }
+        self.encode_pass(&self.pending[from..range.end], encoder);
+        passes + 1
+    }
+
     /// One compute pass.
-    fn encode(&self, dispatches: &[Dispatch], encoder: &mut wgpu::CommandEncoder) {
+    fn encode_pass(&self, dispatches: &[Dispatch], encoder: &mut wgpu::CommandEncoder) {
         let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
         let mut current = usize::MAX;
         for dispatch in dispatches {

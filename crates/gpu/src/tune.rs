@@ -408,7 +408,7 @@ impl Tuner {
         let recorder = &mut self.ops.recorder;
         let copied = &self.matrices[0].output.buffer;
         let copy = Copy::new(copied, &self.readback, 16);
-        recorder.submit(1, None, &[copy])?;
+        recorder.submit(1, &[copy])?;
         recorder.read(&self.readback, 16).await?;
         Ok(clock.elapsed_ms() / f64::from(passes))
     }

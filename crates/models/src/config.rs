@@ -12,7 +12,7 @@ pub(crate) const OUTPUT: &str = "output.weight";
 
 /// Reads the keys `<architecture>.*` of `gguf`.
 ///
-/// Afterwards no dimension is 0, heads divide as GQA needs, and every width a matrix takes as input is a
+/// Afterwards nothing is asked for that no architecture here computes, no dimension is 0, heads divide as GQA needs, and every width a matrix takes as input is a
 /// multiple of 32, as [`foretoken_core::MatrixPart::cols`] demands.
 pub(crate) fn read_config(architecture: &str, gguf: &Gguf) -> Result<ModelConfig, ModelsError> {
     let metadata = &gguf.metadata;
@@ -23,6 +23,7 @@ pub(crate) fn read_config(architecture: &str, gguf: &Gguf) -> Result<ModelConfig
         None => Ok(default),
     };
 
+    refuse_others(architecture, metadata)?;
     let num_hidden_layers = required("block_count")?;
     // A layer has several; what is allocated a layer is bounded by the file.
     if num_hidden_layers as usize > gguf.tensors.len() {
@@ -202,15 +203,33 @@ pub(crate) fn no_window(architecture: &str, gguf: &Gguf) -> Result<(), ModelsErr
     }
 }
 
-/// Refuses a file whose scores or logits are capped.
-pub(crate) fn no_softcapping(architecture: &str, gguf: &Gguf) -> Result<(), ModelsError> {
-    for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
-        if let Some(cap) = positive_f32(architecture, name, gguf)? {
-            let key = format!("{architecture}.{name}");
-            return Err(unsupported(&key, cap, "logits as they are"));
+/// Numbers that other models are computed with, and what they are where nothing is asked for. Files state some of them always.
+const NEUTRAL: [(&str, f32); 8] = [
+    ("attn_logit_softcapping", 0.0),
+    ("final_logit_softcapping", 0.0),
+    ("attention.clamp_kqv", 0.0),
+    ("attention.max_alibi_bias", 0.0),
+    ("attention.scale", 0.0),
+    ("embedding_scale", 1.0),
+    ("residual_scale", 1.0),
+    ("logit_scale", 1.0),
+];
+
+/// Refuses a file that asks for something that no architecture here computes: numbers of [`NEUTRAL`], attention to what comes after.
+fn refuse_others(architecture: &str, metadata: &Metadata) -> Result<(), ModelsError> {
+    for (name, neutral) in NEUTRAL {
+        let key = format!("{architecture}.{name}");
+        // 0 stands for nothing asked for in all of them.
+        let found = metadata.f32(&key)?.unwrap_or(neutral);
+        if found != neutral && found != 0.0 {
+            return Err(unsupported(&key, found, &neutral.to_string()));
         }
     }
-    Ok(())
+    let key = format!("{architecture}.attention.causal");
+    match metadata.bool(&key)? {
+        Some(false) => Err(unsupported(&key, false, "true")),
+        _ => Ok(()),
+    }
 }
 
 /// One flag a layer from `<architecture>.<name>`: an array of as many, or a number n for "all but every nth". `None` without the key.

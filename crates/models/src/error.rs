@@ -70,7 +70,7 @@ pub enum ModelsError {
         /// What it must be.
         expected: &'static str,
     },
-    /// A tensor of a safetensors folder that the architecture never asked for: without it answers would be others.
+    /// A tensor that the architecture never asked for: without it answers would be others.
     #[error(
         "tensor `{tensor}` is no part of a {architecture} model as this build knows it, and leaving it out would change \
          its answers; use another model"

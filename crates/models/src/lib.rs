@@ -24,5 +24,7 @@ pub use arch::architectures;
 pub use error::ModelsError;
 pub use load::{
     DEFAULT_CONTEXT_LENGTH, LoadOptions, default_context_length, load_model, plan_model,
+    trained_context_length,
 };
+pub use load_context::is_not_for_text;
 pub use quantization::Quantization;

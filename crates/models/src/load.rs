@@ -40,8 +40,8 @@ impl Default for LoadOptions {
 ///
 /// Fails on an architecture that is none of [`architectures`](crate::architectures), on metadata that cannot be or is not supported, on a
 /// tensor that is missing, of another shape than the metadata implies or of a format that is not read, on a
-/// context length of 0 or beyond the model's, on a model with nothing to quantise that is to be quantised, on a tensor of a safetensors
-/// folder that the architecture has no use for, and on what `ops` cannot hold.
+/// context length of 0 or beyond the model's, on a model with nothing to quantise that is to be quantised, on a tensor that the
+/// architecture has no use for, and on what `ops` cannot hold.
 pub async fn load_model<O: Ops + 'static, S: ByteSource + ?Sized>(
     ops: &mut O,
     gguf: &Gguf,
@@ -55,12 +55,14 @@ pub async fn load_model<O: Ops + 'static, S: ByteSource + ?Sized>(
 /// The positions that a model's KV cache gets where none are asked for and all have room: the smaller of the model's and
 /// [`DEFAULT_CONTEXT_LENGTH`].
 pub fn default_context_length(gguf: &Gguf) -> Result<u32, ModelsError> {
+    Ok(trained_context_length(gguf)?.clamp(1, DEFAULT_CONTEXT_LENGTH))
+}
+
+/// The positions that a model was trained for: the most that its KV cache can get.
+pub fn trained_context_length(gguf: &Gguf) -> Result<u32, ModelsError> {
     let architecture = gguf.metadata.required_str("general.architecture")?;
     let key = format!("{architecture}.context_length");
-    Ok(gguf
-        .metadata
-        .required_u32(&key)?
-        .clamp(1, DEFAULT_CONTEXT_LENGTH))
+    Ok(gguf.metadata.required_u32(&key)?)
 }
 
 /// Does what [`load_model`] does but for the weights, which are neither read nor uploaded: it fails where that would,

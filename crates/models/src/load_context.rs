@@ -182,8 +182,8 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
         context_length(self.options.context_length, config.max_position_embeddings)
     }
 
-    /// Waits for the last uploads and reports the whole as loaded. Fails where a folder has a tensor that nobody asked for: what
-    /// transformers saves it also computes with.
+    /// Waits for the last uploads and reports the whole as loaded. Fails where there is a tensor that nobody asked for: what a model is
+    /// saved with it is also computed with.
     pub(crate) async fn finish(&mut self) -> Result<(), ModelsError> {
         self.refuse_unused()?;
         if self.source.is_none() {
@@ -195,12 +195,14 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
     }
 
     fn refuse_unused(&self) -> Result<(), ModelsError> {
-        if self.gguf.convention != TensorConvention::HuggingFace {
-            return Ok(());
-        }
         let mut used = self.used.borrow_mut();
         used.sort_unstable();
-        let is_unused = |tensor: &&TensorInfo| used.binary_search(&&*tensor.name).is_err();
+        // A folder's reader has left out what is not for text.
+        let may_be_left =
+            |name: &str| self.gguf.convention == TensorConvention::Gguf && is_not_for_text(name);
+        let is_unused = |tensor: &&TensorInfo| {
+            used.binary_search(&&*tensor.name).is_err() && !may_be_left(&tensor.name)
+        };
         match self.gguf.tensors.iter().find(is_unused) {
             None => Ok(()),
             Some(tensor) => Err(ModelsError::UnusedTensor {
@@ -229,6 +231,14 @@ impl<'a, O: Ops, S: ByteSource + ?Sized> LoadContext<'a, O, S> {
         (self.progress)(self.loaded, self.total);
         Ok(())
     }
+}
+
+/// Whether a GGUF file's tensor changes nothing that is computed from tokens: the frequencies of RoPE, which are computed anyway, as old
+/// converters kept them; and the encoder of images and its projection, which some publishers put into the same file.
+pub fn is_not_for_text(name: &str) -> bool {
+    name.starts_with("v.")
+        || name.starts_with("mm.")
+        || (name.starts_with("blk.") && name.ends_with(".attn_rot_embd.weight"))
 }
 
 /// Compares a tensor's shape with `expected`, columns first; dimensions of 1 at the end do not count.

@@ -52,6 +52,11 @@ impl Quantization {
         format_by_name(name).expect("the formats to quantise to are built in")
     }
 
+    /// Whether `gguf` has a matrix that would change.
+    pub fn changes(self, gguf: &Gguf) -> bool {
+        self.check(gguf).is_ok()
+    }
+
     /// Fails where `gguf` has no matrix that would change.
     pub(crate) fn check(self, gguf: &Gguf) -> Result<(), ModelsError> {
         let mut kept = None;

@@ -8,6 +8,8 @@ use foretoken_weights::{BytesSource, Gguf};
 
 const F32: u32 = 0;
 const F16: u32 = 1;
+/// F32 of 1.
+const ONES: u32 = u32::MAX;
 const Q4_0: u32 = 2;
 /// A type of real files that this build does not read.
 const IQ2_XXS: u32 = 16;
@@ -95,12 +97,14 @@ impl Draft {
             };
             let bytes: Vec<u8> = match *ggml_type {
                 F32 => (0..weights).flat_map(|i| value(i).to_le_bytes()).collect(),
+                ONES => (0..weights).flat_map(|_| 1f32.to_le_bytes()).collect(),
                 F16 => vec![0; weights as usize * 2],
                 Q4_0 => vec![0; weights as usize / 32 * 18],
                 IQ2_XXS => vec![0; weights as usize / 256 * 66],
                 other => panic!("no bytes for type {other}"),
             };
-            forge = forge.tensor(name, shape, *ggml_type, &bytes);
+            let stored = if *ggml_type == ONES { F32 } else { *ggml_type };
+            forge = forge.tensor(name, shape, stored, &bytes);
         }
         forge.build().bytes
     }
@@ -120,6 +124,23 @@ impl Draft {
 
     fn load(&self, ops: &mut CpuOps) -> Result<Box<dyn LanguageModel<CpuOps>>, ModelsError> {
         self.load_with(ops, LoadOptions::default(), &mut |_, _| {})
+    }
+
+    /// The logits of token 5 at position 1, behind token 3.
+    fn second_logits(&self) -> Vec<f32> {
+        let mut ops = CpuOps::new();
+        let model = self.load(&mut ops).unwrap();
+        let row = |token, position| Row {
+            token,
+            position,
+            sequence: 0,
+        };
+        ops.begin(Phase::Rows, &[row(3, 0), row(5, 1)], 1);
+        let logits = model.forward(&mut ops);
+        ops.choose(logits);
+        ops.submit().unwrap();
+        pollster::block_on(ops.read_chosen()).unwrap();
+        pollster::block_on(ops.read_activation(logits)).unwrap()
     }
 
     /// The logits of token 3 at position 0, by `forward` or by `forward_probe`.
@@ -198,6 +219,16 @@ fn the_draft_loads_and_its_config_is_what_it_says() {
     assert!(reports.is_sorted(), "{reports:?}");
 }
 
+fn yarn(draft: &mut Draft) {
+    draft.set("llama.rope.scaling.type", "yarn");
+    draft.set("llama.rope.scaling.factor", 4f32);
+}
+
+/// Divisors of RoPE's frequencies, all above 0.
+fn factors(draft: &mut Draft, name: &str) {
+    draft.tensor(&format!("{name}.weight"), &[8], ONES);
+}
+
 #[test]
 fn broken_files_are_refused_by_name() {
     type Case = (&'static str, fn(&mut Draft), &'static [&'static str]);
@@ -229,6 +260,12 @@ fn broken_files_are_refused_by_name() {
         ("yarn without a factor", |d| d.set("llama.rope.scaling.type", "yarn"), &["llama.rope.scaling.factor", "missing"]),
         ("a window of 0", |d| d.set("llama.attention.sliding_window", 0u32), &["llama.attention.sliding_window", "is 0"]),
         ("scaling", |d| d.set("llama.rope.scaling.factor", 0f32), &["llama.rope.scaling.factor", "is 0"]),
+        ("capped logits", |d| d.set("llama.final_logit_softcapping", 30f32), &["llama.final_logit_softcapping", "is 30"]),
+        ("capped scores", |d| d.set("llama.attn_logit_softcapping", 50f32), &["llama.attn_logit_softcapping", "is 50"]),
+        ("a scale", |d| d.set("llama.residual_scale", 0.22f32), &["llama.residual_scale", "is 0.22", "supported: 1"]),
+        ("another scale", |d| d.set("llama.attention.scale", 0.0078125f32), &["llama.attention.scale", "supported: 0"]),
+        ("an encoder", |d| d.set("llama.attention.causal", false), &["llama.attention.causal", "is false"]),
+        ("a pattern", |d| d.set("llama.attention.sliding_window_pattern", &[1u32; 3][..]), &["sliding_window_pattern", "2 layers"]),
         ("experts", |d| d.set("llama.expert_count", 8u32), &["llama.expert_count", "is 8"]),
         ("vocabulary", |d| d.set("llama.vocab_size", 9u32), &["llama.vocab_size", "is 9", "the 8 rows"]),
         ("tokens", |d| d.set("tokenizer.ggml.tokens", &["t"; 9][..]), &["tokenizer.ggml.tokens", "9 tokens", "8 rows"]),
@@ -244,6 +281,15 @@ fn broken_files_are_refused_by_name() {
         ("format", |d| d.tensor("token_embd.weight", &[256, 8], IQ2_XXS), &["token_embd.weight", "IQ2_XXS"]),
         ("factors", |d| d.tensor("rope_freqs.weight", &[4], F32), &["rope_freqs.weight", "8", "4"]),
         ("factor 0", |d| d.tensor("rope_freqs.weight", &[8], F16), &["rope_freqs.weight", "holds 0"]),
+        ("factors beside yarn", |d| { yarn(d); factors(d, "rope_freqs"); }, &["rope.scaling.type", "yarn beside", "`rope_freqs.weight`"]),
+        ("factors beside longrope", |d| { factors(d, "rope_freqs"); factors(d, "rope_factors_long"); factors(d, "rope_factors_short"); }, &["longrope beside", "`rope_freqs.weight`"]),
+        ("long factors beside none", |d| { d.set("llama.rope.scaling.type", "none"); factors(d, "rope_factors_long"); }, &["none beside", "`rope_factors_long.weight`"]),
+        ("long factors beside yarn", |d| { yarn(d); factors(d, "rope_factors_long"); }, &["yarn beside", "`rope_factors_long.weight`"]),
+        ("short factors alone", |d| factors(d, "rope_factors_short"), &["beside", "`rope_factors_short.weight`"]),
+        ("a part of yarn", |d| { yarn(d); d.set("llama.rope.scaling.yarn_ext_factor", 0.5f32); }, &["llama.rope.scaling.yarn_ext_factor", "is 0.5", "yarn", "supported: 1"]),
+        ("a part of yarn without yarn", |d| d.set("llama.rope.scaling.yarn_ext_factor", 1f32), &["llama.rope.scaling.yarn_ext_factor", "is 1", "supported: 0"]),
+        ("DeepSeek's yarn", |d| { yarn(d); d.set("llama.rope.scaling.yarn_log_multiplier", 0.1f32); }, &["llama.rope.scaling.yarn_log_multiplier", "is 0.1", "supported: 0"]),
+        ("growth without yarn", |d| d.set("llama.rope.scaling.attn_factor", 2f32), &["llama.rope.scaling.attn_factor", "is 2", "supported: 1"]),
     ];
     for (name, change, words) in cases {
         let message = match with(*change).load(&mut CpuOps::new()) {
@@ -277,6 +323,17 @@ fn what_may_vary_loads() {
             d.remove("llama.rope.dimension_count");
         }),
         ("scaling none", |d| d.set("llama.rope.scaling.type", "none")),
+        ("divisors, and a factor for all", |d| {
+            factors(d, "rope_freqs");
+            d.set("llama.rope.scaling.type", "linear");
+            d.set("llama.rope.scaling.factor", 2f32);
+        }),
+        ("the usual, stated", |d| {
+            yarn(d);
+            d.set("llama.rope.scaling.yarn_ext_factor", -1f32);
+            d.set("llama.rope.scaling.yarn_log_multiplier", 0f32);
+            d.set("llama.rope.scaling.yarn_attn_factor", 1.5f32);
+        }),
         ("fewer tokens than rows", |d| {
             d.set("tokenizer.ggml.tokens", &["t"; 5][..])
         }),
@@ -291,8 +348,11 @@ fn what_may_vary_loads() {
                 d.tensor(&format!("blk.{layer}.attn_output.weight"), &[64, 32], F32);
             }
         }),
-        ("a tensor nobody needs", |d| {
-            d.tensor("vision.weight", &[256, 8], IQ2_XXS)
+        // Nor need anybody read their format.
+        ("tensors that are not for text", |d| {
+            d.tensor("v.patch_embd.weight", &[256, 8], IQ2_XXS);
+            d.tensor("mm.input_projection.weight", &[32, 8], F32);
+            d.tensor("blk.0.attn_rot_embd.weight", &[8], F32);
         }),
     ];
     for (name, change) in cases {
@@ -304,17 +364,66 @@ fn what_may_vary_loads() {
     }
 }
 
+/// What other engines compute with, and this one would leave out.
+#[test]
+fn a_tensor_without_a_use_is_refused_by_name() {
+    for name in [
+        "blk.1.attn_output.bias",
+        "blk.0.ffn_down.bias",
+        "blk.0.ffn_norm.bias",
+        "blk.0.attn_q_norm.weight",
+        "blk.0.attn_q.scale",
+        "blk.0.post_attention_norm.weight",
+        "blk.2.attn_norm.weight",
+        "output.bias",
+        "output_norm.bias",
+        "token_embd_norm.weight",
+        "position_embd.weight",
+        "cls.weight",
+        "attn_rot_embd.weight",
+        "vision.weight",
+    ] {
+        let draft = with(|d| d.tensor(name, &[32], F32));
+        let error = draft.load(&mut CpuOps::new()).err().expect(name);
+        assert!(
+            matches!(&error, ModelsError::UnusedTensor { tensor, architecture } if tensor == name && architecture == "llama"),
+            "{name}: {error}"
+        );
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
 #[test]
 fn the_probe_runs_one_layer_of_each_kind() {
     // Both layers alike: the probe is the model with its first layer only.
     let alike = Draft::new();
-    let first_only = with(|d| d.set("llama.block_count", 1u32));
+    let first_only = with(|d| {
+        d.set("llama.block_count", 1u32);
+        d.tensors.retain(|(name, ..)| !name.starts_with("blk.1."));
+    });
     assert_eq!(alike.logits(true), first_only.logits(false));
     assert_ne!(alike.logits(true), alike.logits(false));
     // The second stores one matrix otherwise: the probe needs both.
     let mixed = with(|d| d.tensor("blk.1.ffn_up.weight", &[32, 64], Q4_0));
     assert_eq!(mixed.logits(true), mixed.logits(false));
     assert_ne!(mixed.logits(true), first_only.logits(false));
+}
+
+/// The first layer sees everything, the second its own position only.
+#[test]
+fn a_llama_has_windows_in_the_layers_that_the_file_says() {
+    let windowed = |pattern: &[u32]| {
+        let draft = with(|d| {
+            d.set("llama.attention.sliding_window", 1u32);
+            d.set("llama.attention.sliding_window_pattern", pattern);
+        });
+        draft.second_logits()
+    };
+    let [none, second, first, both] = [[0, 0], [0, 1], [1, 0], [1, 1]].map(|p| windowed(&p));
+    assert_eq!(none, Draft::new().second_logits());
+    let stated_for_all = with(|d| d.set("llama.attention.sliding_window", 1u32));
+    assert_eq!(both, stated_for_all.second_logits());
+    assert!(none != second && none != first && second != first && second != both && first != both);
 }
 
 #[test]

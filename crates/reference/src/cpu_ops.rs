@@ -1,10 +1,11 @@
 //! [`CpuOps`].
 
-use foretoken_core::sampling::TokenLogprobs;
+use foretoken_core::sampling::{TokenLogprobs, token_logprobs};
 use foretoken_core::{
-    AttentionShape, Chooser, Chosen, GluActivation, HostSteps, KvShape, MatrixLayout, MatrixPart,
-    NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling,
-    SequenceSlot, StepLimits, StepOutcome, TOKEN_ON_DEVICE, TokenId,
+    AttentionShape, Chooser, Chosen, DraftChoice, DraftStart, Drafted, GluActivation, HostDraft,
+    HostSteps, KvShape, MatrixLayout, MatrixPart, NgramLookup, Ops, OpsError, Phase, Position,
+    RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits, StepOutcome, TOKEN_ON_DEVICE,
+    TokenId,
 };
 
 use crate::{
@@ -26,6 +27,9 @@ pub struct CpuOps {
     /// What [`TOKEN_ON_DEVICE`] stands for, by sequence.
     last_token: Vec<TokenId>,
     steps: HostSteps,
+    draft: HostDraft,
+    /// The rows of the next pass, where a step or a draft made them.
+    next_rows: Vec<Row>,
 }
 
 impl CpuOps {
@@ -44,6 +48,8 @@ impl CpuOps {
             choosers: Vec::new(),
             last_token: Vec::new(),
             steps: HostSteps::default(),
+            draft: HostDraft::default(),
+            next_rows: Vec::new(),
         }
     }
 
@@ -124,6 +130,7 @@ impl Ops for CpuOps {
     type Activation = CpuActivation;
     type KvCache = CpuKvCache;
     type RopeTable = CpuRopeTable;
+    type TokenMap = Vec<TokenId>;
 
     fn matrix(
         &mut self,
@@ -165,6 +172,10 @@ impl Ops for CpuOps {
         Ok(CpuRopeTable::new(spec))
     }
 
+    fn token_map(&mut self, _name: &str, tokens: &[TokenId]) -> Result<Vec<TokenId>, OpsError> {
+        Ok(tokens.to_vec())
+    }
+
     async fn flush(&mut self) -> Result<(), OpsError> {
         Ok(())
     }
@@ -192,13 +203,17 @@ impl Ops for CpuOps {
         Ok(())
     }
 
+    fn start_draft(&mut self, start: &DraftStart) {
+        self.draft.start(*start);
+    }
+
     fn begin(&mut self, phase: Phase, rows: &[Row], logit_rows: usize) {
         self.steps.abandon();
         self.pass = Pass::new(phase, rows, logit_rows);
     }
 
     fn begin_next(&mut self, drafts: usize, last_position: Position) {
-        let rows = self.steps.rows();
+        let rows = &self.next_rows;
         assert!(
             rows.len() <= drafts + 1 && rows.iter().all(|row| row.position <= last_position),
             "begin_next: {rows:?} for {drafts} drafts up to position {last_position}"
@@ -371,6 +386,36 @@ impl Ops for CpuOps {
     fn next_step(&mut self, drafts: usize, lookup: Option<&NgramLookup>) {
         let rows = self.pass.logit_rows();
         self.steps.advance(rows, &self.chosen, drafts, lookup);
+        self.next_rows = self.steps.rows().to_vec();
+    }
+
+    fn draft(
+        &mut self,
+        logits: &CpuActivation,
+        choice: &DraftChoice,
+        to_target: Option<&Vec<TokenId>>,
+    ) {
+        let rows = self.pass.logit_rows();
+        assert!(
+            logits.rows == RowSet::Logits && rows.len() == 1,
+            "draft: {} with {} logit rows",
+            logits.name,
+            rows.len()
+        );
+        let row = rows[0];
+        self.reach(row.sequence);
+        let values = logits.read(1);
+        let chooser = &self.choosers[row.sequence as usize];
+        let mapped = to_target.is_some();
+        let chosen = chooser.choose_draft(&values, row.position, choice.vocab, mapped);
+        let log_probability = match chosen {
+            Chosen::Token(token) => token_logprobs(&values, token, 0).chosen,
+            Chosen::NonFinite => 0.0,
+        };
+        let to_target = to_target.map(Vec::as_slice);
+        self.draft
+            .advance(row, chosen, log_probability, choice, to_target);
+        self.next_rows = self.draft.rows().to_vec();
     }
 
     fn logprobs(&mut self, logits: &CpuActivation, top: u32) {
@@ -384,6 +429,10 @@ impl Ops for CpuOps {
 
     async fn read_chosen(&mut self) -> Result<Vec<Chosen>, OpsError> {
         Ok(self.chosen.clone())
+    }
+
+    async fn read_drafted(&mut self) -> Result<Drafted, OpsError> {
+        Ok(self.draft.drafted(&self.chosen))
     }
 
     async fn read_step(&mut self) -> Result<StepOutcome, OpsError> {

@@ -11,12 +11,11 @@ pub(crate) fn zeros<T: Copy + Default>(what: &str, len: u64) -> Result<Vec<T>, O
         available: available.to_owned(),
     };
     let len = usize::try_from(len).map_err(|_| fail("more than an address space holds"))?;
-    let mut values = Vec::new();
-    values
+    Vec::<T>::new()
         .try_reserve_exact(len)
         .map_err(|_| fail("and the allocation failed"))?;
-    values.resize(len, T::default());
-    Ok(values)
+    // Zeros of the system, which takes no memory for them before they are written: a load that is only planned takes none.
+    Ok(vec![T::default(); len])
 }
 
 #[cfg(test)]

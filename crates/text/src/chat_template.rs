@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::TextError;
 use crate::control_tokens::{ControlTokens, Span};
+use crate::edges::Edges;
 use crate::error::shortened;
 use crate::json::{JsonStyle, python_json, with_sorted_keys};
 use crate::open_end::OpenEnd;
@@ -119,6 +120,7 @@ pub struct ChatTemplate {
     eos: String,
     control: ControlTokens,
     folded: ControlTokens,
+    edges: Edges,
 }
 
 impl fmt::Debug for ChatTemplate {
@@ -167,13 +169,15 @@ impl ChatTemplate {
                     message: error.to_string(),
                 })
         })??;
+        let folded = control.folded();
         Ok(Self {
             environment,
             source,
             bos: bos.to_string(),
             eos: eos.to_string(),
             control: control.multi_character(),
-            folded: control.folded(),
+            edges: Edges::new(&folded),
+            folded,
         })
     }
 
@@ -202,7 +206,7 @@ impl ChatTemplate {
             + FUEL_PER_VALUE * taken.values()
             + taken.bytes() / BYTES_PER_FUEL;
         let fuel = fuel.min(TEMPLATE_FUEL);
-        let guard = Guard::new(&self.folded, &taken)?;
+        let guard = Guard::new(&self.folded, &self.edges, &taken)?;
         let mut messages: Vec<Value> = messages
             .iter()
             .map(|message| guarded_message(&guard, message))

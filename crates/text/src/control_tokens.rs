@@ -70,6 +70,19 @@ impl ControlTokens {
         self.sorted.iter().map(|(spelling, _)| &**spelling)
     }
 
+    /// The token with this spelling.
+    pub(crate) fn id(&self, spelling: &str) -> Option<u32> {
+        let at = self
+            .sorted
+            .binary_search_by(|(known, _)| (**known).cmp(spelling));
+        self.sorted.get(at.ok()?).map(|(_, id)| *id)
+    }
+
+    /// Spellings and ids, by spelling.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.sorted.iter().map(|(spelling, id)| (&**spelling, *id))
+    }
+
     /// How a control token is spelled; of several with one spelling only the lowest id is known.
     pub(crate) fn spelling(&self, id: u32) -> Option<&str> {
         let mut tokens = self.sorted.iter();

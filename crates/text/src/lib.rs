@@ -28,6 +28,9 @@
 //! [`ChatTemplate::render`], whose result keeps apart what the template wrote from what it
 //! was given: the control tokens of a prompt come from the template alone.
 //!
+//! A draft model may have another vocabulary than its target: [`VocabularyMatch::between`] pairs their tokens by their bytes, and
+//! [`FollowedTokens`] writes in the draft's tokens what the target committed.
+//!
 //! ```
 //! use foretoken_text::{Tokenizer, VocabularySpec};
 //! # let mut tokens: Vec<String> = foretoken_text::byte_alphabet().map(String::from).collect();
@@ -52,20 +55,25 @@ mod bytes;
 mod chat_template;
 mod control_tokens;
 mod detokenizer;
+mod edges;
 mod error;
+mod followed_tokens;
 mod json;
+mod mapped_share;
 mod open_end;
 mod pipeline;
 mod pre_tokenizer;
 mod protect;
 mod python_methods;
 mod sentence_piece;
+mod spelled_tokens;
 mod stop;
 mod strftime;
 mod template_scan;
 mod tokenizer;
 mod tokenizer_json;
 mod vocabulary;
+mod vocabulary_map;
 
 pub use bytes::byte_alphabet;
 pub use chat_template::{
@@ -73,7 +81,10 @@ pub use chat_template::{
 };
 pub use detokenizer::Detokenizer;
 pub use error::TextError;
+pub use followed_tokens::FollowedTokens;
+pub use mapped_share::{MIN_MAPPED_SHARE, MappedShare};
 pub use pre_tokenizer::PRE_TOKENIZERS;
 pub use stop::{MAX_STOP_CHARS, MAX_STOP_STRINGS, StopEvent, StopStrings};
 pub use tokenizer::Tokenizer;
 pub use vocabulary::VocabularySpec;
+pub use vocabulary_map::{NO_TOKEN, VocabularyMap, VocabularyMatch};

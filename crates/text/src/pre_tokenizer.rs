@@ -15,7 +15,7 @@ use crate::TextError;
 use crate::error::shortened;
 
 /// The names of `tokenizer.ggml.pre` that are known.
-pub const PRE_TOKENIZERS: [&str; 13] = [
+pub const PRE_TOKENIZERS: [&str; 15] = [
     "gpt-2",
     "smollm",
     "refact",
@@ -23,7 +23,9 @@ pub const PRE_TOKENIZERS: [&str; 13] = [
     "llama-bpe",
     "llama3",
     "llama-v3",
+    "smaug-bpe",
     "qwen2",
+    "deepseek-r1-qwen",
     "tekken",
     "falcon",
     "deepseek-coder",
@@ -86,8 +88,8 @@ impl Family {
         let steps: &[(&str, LookAhead)] = match pre {
             "gpt-2" => &[gpt2],
             "smollm" | "refact" | "starcoder" => &[of(ONE_NUMBER), gpt2],
-            "llama-bpe" | "llama3" | "llama-v3" => &[newlines(LLAMA3)],
-            "qwen2" => &[newlines(QWEN2)],
+            "llama-bpe" | "llama3" | "llama-v3" | "smaug-bpe" => &[newlines(LLAMA3)],
+            "qwen2" | "deepseek-r1-qwen" => &[newlines(QWEN2)],
             "tekken" => &[newlines(TEKKEN)],
             "falcon" => &[of(PUNCTUATION_RUN), gpt2],
             "deepseek-coder" => &[
@@ -132,7 +134,7 @@ impl Family {
         Ok(Self {
             words: split(steps)?,
             letters: split(letters)?,
-            nfc: pre == "qwen2",
+            nfc: matches!(pre, "qwen2" | "deepseek-r1-qwen"),
             ignore_merges: llama3 || pre == "tekken",
             adds_bos: llama3 || pre == "tekken",
         })

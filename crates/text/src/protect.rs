@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 
 use crate::TextError;
 use crate::control_tokens::ControlTokens;
+use crate::edges::Edges;
 
 /// The deepest nesting of a tool's schema or a call's arguments.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -28,19 +29,29 @@ pub(crate) const MAX_DEPTH: usize = 64;
 /// Puts marks into strings.
 pub(crate) struct Guard<'a> {
     folded: &'a ControlTokens,
+    edges: &'a Edges,
     mark: char,
     end: Option<char>,
 }
 
 impl<'a> Guard<'a> {
-    /// `folded`: the spellings in lower case. `taken`: the private-use characters that occur in what will be rendered.
-    pub(crate) fn new(folded: &'a ControlTokens, taken: &PrivateUse) -> Result<Self, TextError> {
+    /// `folded`: the spellings in lower case, and `edges` theirs. `taken`: the private-use characters that occur in what will be rendered.
+    pub(crate) fn new(
+        folded: &'a ControlTokens,
+        edges: &'a Edges,
+        taken: &PrivateUse,
+    ) -> Result<Self, TextError> {
         let mut free = PRIVATE_USE
             .clone()
             .filter(|mark| !taken.taken.contains(mark));
         let mark = free.next().ok_or(TextError::NoFreeMark)?;
         let end = free.next();
-        Ok(Self { folded, mark, end })
+        Ok(Self {
+            folded,
+            edges,
+            mark,
+            end,
+        })
     }
 
     /// Another character that occurs nowhere, if there is one.
@@ -64,20 +75,22 @@ impl<'a> Guard<'a> {
         let core = lower.trim();
         if !core.is_empty() {
             let start = lower.len() - lower.trim_start().len();
-            if self.begins_within(core) {
+            if self.edges.begins_within(core) {
                 marks.insert(start);
             }
-            if self.ends_within(core) {
+            if self.edges.ends_within(core) {
                 marks.insert(start + core.len());
             }
             // White space that is part of a spelling counts as well.
-            if start > 0 && self.begins_within(&lower) {
+            if start > 0 && self.edges.begins_within(&lower) {
                 marks.insert(0);
             }
-            if start + core.len() < lower.len() && self.ends_within(&lower) {
+            if start + core.len() < lower.len() && self.edges.ends_within(&lower) {
                 marks.insert(lower.len());
             }
-        } else if !lower.is_empty() && (self.begins_within(&lower) || self.ends_within(&lower)) {
+        } else if !lower.is_empty()
+            && (self.edges.begins_within(&lower) || self.edges.ends_within(&lower))
+        {
             marks.insert(0);
             marks.insert(lower.len());
         }
@@ -150,26 +163,6 @@ impl<'a> Guard<'a> {
         } else {
             self.text(text)
         }
-    }
-
-    /// Whether some spelling, cut at some place, goes on as `text` does.
-    fn begins_within(&self, text: &str) -> bool {
-        self.folded.spellings().any(|spelling| {
-            spelling.char_indices().skip(1).any(|(at, _)| {
-                let end = &spelling[at..];
-                text.starts_with(end) || end.starts_with(text)
-            })
-        })
-    }
-
-    /// Whether some spelling, cut at some place, ends before it as `text` does.
-    fn ends_within(&self, text: &str) -> bool {
-        self.folded.spellings().any(|spelling| {
-            spelling.char_indices().skip(1).any(|(at, _)| {
-                let beginning = &spelling[..at];
-                text.ends_with(beginning) || beginning.ends_with(text)
-            })
-        })
     }
 }
 
@@ -254,7 +247,7 @@ mod tests {
 
     fn marked(text: &str) -> String {
         let folded = control().folded();
-        Guard::new(&folded, &PrivateUse::default())
+        Guard::new(&folded, &Edges::new(&folded), &PrivateUse::default())
             .unwrap()
             .text(text)
             .replace('\u{E000}', "·")
@@ -279,7 +272,8 @@ mod tests {
     fn joined_strings_never_give_a_control_token() {
         let control = control();
         let folded = control.folded();
-        let guard = Guard::new(&folded, &PrivateUse::default()).unwrap();
+        let edges = Edges::new(&folded);
+        let guard = Guard::new(&folded, &edges, &PrivateUse::default()).unwrap();
         let mut state = 3_u64;
         let mut random = |below: usize| {
             state = state
@@ -322,7 +316,8 @@ mod tests {
         let control = ControlTokens::new([("<|endoftext|>", 0)].into_iter())
             .unwrap()
             .folded();
-        let guard = Guard::new(&control, &PrivateUse::default()).unwrap();
+        let edges = Edges::new(&control);
+        let guard = Guard::new(&control, &edges, &PrivateUse::default()).unwrap();
         let part = serde_json::json!({"type": "text", "text": "text"});
         let part = guard.value(&part);
         assert_eq!(part["type"], "text");
@@ -354,10 +349,15 @@ mod tests {
         let folded = control().folded();
         let mut taken = PrivateUse::default();
         taken.add_text("\u{E000}\u{E001}\u{E003}");
-        assert_eq!(Guard::new(&folded, &taken).unwrap().mark(), '\u{E002}');
+        assert_eq!(
+            Guard::new(&folded, &Edges::new(&folded), &taken)
+                .unwrap()
+                .mark(),
+            '\u{E002}'
+        );
         taken.taken.extend(PRIVATE_USE.clone());
         assert_eq!(
-            Guard::new(&folded, &taken).err(),
+            Guard::new(&folded, &Edges::new(&folded), &taken).err(),
             Some(TextError::NoFreeMark)
         );
     }

@@ -13,7 +13,8 @@ use crate::error::shortened;
 use crate::pipeline::{Cutter, Normalizer, Pipeline, WordModel, library};
 use crate::pre_tokenizer::Family;
 use crate::sentence_piece::{SentencePiece, spelled_byte, with_spaces};
-use crate::vocabulary::{BYTE, CONTROL, UNKNOWN, USER_DEFINED};
+use crate::spelled_tokens::TokenClass;
+use crate::vocabulary::{BYTE, CONTROL, UNKNOWN, UNUSED, USER_DEFINED};
 use crate::{Detokenizer, TextError, VocabularySpec};
 
 /// Spellings that end an answer or a turn. A token spelled so is a control token whatever type the file gives it.
@@ -79,6 +80,8 @@ pub struct Tokenizer {
     /// Tokens that stand for their spelling wherever it occurs in a text.
     user_defined: ControlTokens,
     bytes: Arc<TokenBytes>,
+    /// One for each token.
+    classes: Vec<TokenClass>,
     vocabulary: u32,
     bos: Option<TokenId>,
     adds_bos: bool,
@@ -243,6 +246,17 @@ impl Tokenizer {
             }
         }
 
+        let classes = entries
+            .iter()
+            .map(|entry| match (entry.kind, parts.spelling) {
+                _ if entry.control => TokenClass::Control,
+                (UNUSED, _) => TokenClass::Unused,
+                (USER_DEFINED, _) => TokenClass::UserDefined,
+                (BYTE, Spelling::Pieces) => TokenClass::Byte,
+                _ => TokenClass::Ordinary,
+            })
+            .collect();
+
         let mut end_of_generation: Vec<TokenId> = Vec::new();
         let marked = entries
             .iter()
@@ -270,6 +284,7 @@ impl Tokenizer {
             control,
             user_defined,
             bytes: Arc::new(bytes),
+            classes,
             vocabulary: u32::try_from(spec.tokens.len()).unwrap_or(u32::MAX),
             bos: spec.bos,
             adds_bos: spec.bos.is_some() && spec.add_bos.unwrap_or(parts.adds_bos),
@@ -291,12 +306,13 @@ impl Tokenizer {
         })
     }
 
-    /// With this chat template (Jinja source) in place of the one it has; one that cannot be parsed is an error when
+    /// With this chat template (Jinja source) in place of those it has; one that cannot be parsed is an error when
     /// [`Tokenizer::chat_template`] is asked for.
     #[must_use]
     pub fn with_chat_template(mut self, source: String) -> Self {
         let [bos, eos] = &self.bos_and_eos;
         self.chat_template = ChatTemplate::new(source, bos, eos, &self.control);
+        self.tool_use_template = None;
         self
     }
 
@@ -430,12 +446,36 @@ impl Tokenizer {
         }
     }
 
+    /// Whether an id is a control token, which stands for no text.
+    pub fn is_control(&self, id: TokenId) -> bool {
+        let is_silent = self.bytes.get(id).is_some_and(<[u8]>::is_empty);
+        is_silent && self.control.spelling(id).is_some()
+    }
+
     /// A new detokenizer for one answer.
     ///
     /// An answer goes on where its prompt ends, so a space that begins it is shown, which [`Tokenizer::decode`] would take for the one
     /// every text begins with: joined to the prompt, the answer reads as the model meant it.
     pub fn detokenizer(&self) -> Detokenizer {
         Detokenizer::new(Arc::clone(&self.bytes))
+    }
+
+    pub(crate) fn control(&self) -> &ControlTokens {
+        &self.control
+    }
+
+    pub(crate) fn all_bytes(&self) -> &Arc<TokenBytes> {
+        &self.bytes
+    }
+
+    /// What each token is, in the order of ids.
+    pub(crate) fn classes(&self) -> &[TokenClass] {
+        &self.classes
+    }
+
+    /// Whether [`Tokenizer::encode`] begins a text with a space of its own.
+    pub(crate) fn adds_space(&self) -> bool {
+        self.adds_space
     }
 
     fn with_bos(&self, ids: Vec<TokenId>, add_bos: bool) -> Vec<TokenId> {

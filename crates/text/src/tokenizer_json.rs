@@ -23,6 +23,9 @@ use crate::{TextError, Tokenizer, VocabularySpec};
 
 const FILE: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
+/// Names of templates, where a configuration has several: the one for chats, and the one for chats with tools.
+const DEFAULT: &str = "default";
+const TOOL_USE: &str = "tool_use";
 
 /// Spells a token so that no text can become it: spaces never reach a vocabulary of these kinds.
 const UNSPELLABLE: &str = " \u{0}";
@@ -118,14 +121,12 @@ fn named(
     }
 }
 
-/// The template of the configuration: the only one, or the one named `default`.
-fn chat_template(value: &Value) -> Option<String> {
+/// The template of the configuration: the only one, or of several the one that has the name `name`.
+fn chat_template(value: &Value, name: &str) -> Option<String> {
     match value {
-        Value::String(source) => Some(source.clone()),
+        Value::String(source) if name == DEFAULT => Some(source.clone()),
         Value::Array(templates) => {
-            let template = templates
-                .iter()
-                .find(|template| template["name"] == "default")?;
+            let template = templates.iter().find(|template| template["name"] == name)?;
             template["template"].as_str().map(str::to_owned)
         }
         _ => None,
@@ -134,7 +135,7 @@ fn chat_template(value: &Value) -> Option<String> {
 
 impl Tokenizer {
     /// Reads `tokenizer.json` of Hugging Face's `tokenizers` (models BPE and Unigram), and from `tokenizer_config.json` BOS, EOS, whether
-    /// they are added, and the chat template.
+    /// they are added, and the chat templates (of several, those named `default` and `tool_use`).
     ///
     /// Ids that end an answer and are in neither file (`generation_config.json`) come in by
     /// [`Tokenizer::with_end_of_generation`], a template in a file of its own by [`Tokenizer::with_chat_template`].
@@ -158,12 +159,20 @@ impl Tokenizer {
         let template_bos = template_bos(&file.post_processor)?
             .filter(|id| usize::try_from(*id).is_ok_and(|id| id < tokens.len()));
         let bos = named("bos_token", &config.bos_token, &tokens)?.or(template_bos);
+        // Which of them begins a text is for `add_bos_token` to say.
+        if template_bos.is_some_and(|id| Some(id) != bos) && config.add_bos_token.is_none() {
+            return Err(unsupported(
+                "post_processor",
+                "with another token in front than bos_token",
+            ));
+        }
         let spec = VocabularySpec {
             bos,
             eos: named("eos_token", &config.eos_token, &tokens)?,
             add_bos: config.add_bos_token.filter(|_| bos.is_some()),
             add_eos: config.add_eos_token,
-            chat_template: chat_template(&config.chat_template),
+            chat_template: chat_template(&config.chat_template, DEFAULT),
+            tool_use_template: chat_template(&config.chat_template, TOOL_USE),
             tokens,
             token_types,
             ..VocabularySpec::default()

@@ -1,8 +1,8 @@
 //! An open device, and loading onto it.
 
 use foretoken_engine::{
-    DeviceCounts, EngineOptions, Error, LoadPhase, Quantization, SpeculativeConfig, parse_body,
-    parse_metrics_level,
+    DeviceCounts, DraftSource, EngineOptions, Error, LoadPhase, Quantization, SpeculativeConfig,
+    parse_body, parse_metrics_level,
 };
 use foretoken_gpu::{GpuOps, GpuOptions, Tier};
 use serde::Serialize;
@@ -19,6 +19,8 @@ pub struct Device {
     pub(crate) ops: GpuOps,
     adapter: Adapter,
     pub(crate) options: EngineOptions,
+    /// What the draft model is called, where there is to be one.
+    draft_name: Option<String>,
 }
 
 /// What the device computes on.
@@ -42,7 +44,8 @@ impl Device {
         tier: Option<String>,
         options: String,
     ) -> Result<Device, JsValue> {
-        let mut options = self::options(&options).map_err(|error| thrown(&error))?;
+        let options = self::options(&options).map_err(|error| thrown(&error))?;
+        let (mut options, draft_name) = options;
         let tier = tier.map(|name| Tier::parse(&name)).transpose();
         let gpu = GpuOptions {
             tier: tier.map_err(|error| thrown(&error.into()))?,
@@ -64,22 +67,29 @@ impl Device {
             ops,
             adapter,
             options,
+            draft_name,
         })
     }
 
     /// Loads a GGUF file or a folder. `progress` is called with a phase (`upload`, `compile`, `tune`), how much of it is done, and how much there
-    /// is (0: not counted). The device is used up, whatever comes of it.
+    /// is (0: not counted). Of a draft model there is a file, or `draft_problem`, why there is none: the engine is loaded without it.
+    /// The device is used up, whatever comes of it.
     pub async fn load(
         self,
         file: ByteRanges,
+        draft: Option<ByteRanges>,
+        draft_problem: Option<String>,
         progress: js_sys::Function,
     ) -> Result<Engine, JsValue> {
+        let source = JsSource::new(file);
+        let draft = draft.map(JsSource::new);
+        let draft = self.draft_source(draft.as_ref(), draft_problem);
         let Device {
             ops,
             adapter,
             options,
+            ..
         } = self;
-        let source = JsSource::new(file);
         let mut report = |state: foretoken_engine::LoadProgress| {
             let phase = match state.phase {
                 LoadPhase::Upload => "upload",
@@ -93,9 +103,10 @@ impl Device {
                 &(state.total as f64).into(),
             );
         };
-        let engine = foretoken_engine::Engine::load(ops, &source, options, &mut report)
-            .await
-            .map_err(|error| thrown(&error))?;
+        let engine =
+            foretoken_engine::Engine::load_with_draft(ops, &source, draft, options, &mut report)
+                .await
+                .map_err(|error| thrown(&error))?;
         engine.count_with(|ops| {
             let counters = ops.counters();
             DeviceCounts {
@@ -124,14 +135,27 @@ impl Device {
 }
 
 impl Device {
+    /// The draft model as the engine takes it.
+    pub(crate) fn draft_source<'a>(
+        &self,
+        file: Option<&'a JsSource>,
+        problem: Option<String>,
+    ) -> Option<DraftSource<'a, JsSource>> {
+        let problem = problem.unwrap_or_else(|| "its file was not given".to_owned());
+        Some(DraftSource {
+            name: self.draft_name.clone()?,
+            file: file.ok_or(problem),
+        })
+    }
+
     pub(crate) fn into_parts(self) -> (GpuOps, Adapter) {
         (self.ops, self.adapter)
     }
 }
 
-/// Reads `{ modelName, contextLength?, quantize?, speculativeConfig?, perRequestSpecDecodeMetrics?, enablePerRequestMetrics?,
-/// enableForceIncludeUsage? }`. `null` means absent; an unknown key is refused.
-fn options(json: &str) -> Result<EngineOptions, Error> {
+/// Reads `{ modelName, draftModelName?, contextLength?, quantize?, speculativeConfig?, perRequestSpecDecodeMetrics?, enablePerRequestMetrics?,
+/// enableForceIncludeUsage? }`, and returns the draft model's name beside the rest. `null` means absent; an unknown key is refused.
+fn options(json: &str) -> Result<(EngineOptions, Option<String>), Error> {
     let Value::Object(fields) = parse_body(json.as_bytes())? else {
         return Err(refused("options", "must be an object"));
     };
@@ -139,19 +163,20 @@ fn options(json: &str) -> Result<EngineOptions, Error> {
         check_row_invariance: true,
         ..EngineOptions::new("", "")
     };
+    let mut draft_name = None;
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
         let flag = || {
             value
                 .as_bool()
                 .ok_or_else(|| refused(name, "must be true or false"))
         };
+        let text = || {
+            let text = value.as_str().map(str::to_owned);
+            text.ok_or_else(|| refused(name, "must be a string"))
+        };
         match name.as_str() {
-            "modelName" => {
-                let text = value
-                    .as_str()
-                    .ok_or_else(|| refused(name, "must be a string"));
-                options.model_name = text?.to_owned();
-            }
+            "modelName" => options.model_name = text()?,
+            "draftModelName" => draft_name = Some(text()?),
             "contextLength" => {
                 let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
                 let number = number.filter(|number| *number > 0);
@@ -177,7 +202,8 @@ fn options(json: &str) -> Result<EngineOptions, Error> {
             _ => return Err(refused(name, "is not an option")),
         }
     }
-    Ok(options)
+    options.check_draft(draft_name.is_some())?;
+    Ok((options, draft_name))
 }
 
 fn refused(name: &str, problem: &str) -> Error {
@@ -196,12 +222,31 @@ mod tests {
         let read = options(
             r#"{"modelName": "m", "contextLength": 99, "quantize": "q4_0", "speculativeConfig": null, "enablePerRequestMetrics": true}"#,
         );
-        let read = read.unwrap();
+        let (read, draft_name) = read.unwrap();
+        assert_eq!(draft_name, None);
         assert_eq!(read.model_name, "m");
         assert_eq!(read.context_length, Some(99));
         assert_eq!(read.quantize, Some(Quantization::Q4_0));
         assert_eq!(read.speculative_config, None);
         assert!(read.enable_per_request_metrics && read.check_row_invariance);
+    }
+
+    #[test]
+    fn a_draft_model_comes_with_what_it_is_for() {
+        let config = r#""speculativeConfig": {"method": "draft_model", "num_speculative_tokens": 3, "model": "/d.gguf"}"#;
+        let (_, draft_name) = options(&format!(r#"{{"draftModelName": "d", {config}}}"#)).unwrap();
+        assert_eq!(draft_name.as_deref(), Some("d"));
+        for (json, param) in [
+            (format!("{{{config}}}"), "speculative_config.method"),
+            (
+                r#"{"draftModelName": "d"}"#.to_owned(),
+                "speculative_config",
+            ),
+            (r#"{"draftModelName": 1}"#.to_owned(), "draftModelName"),
+        ] {
+            let error = options(&json).unwrap_err();
+            assert_eq!(error.param(), Some(param), "{json}");
+        }
     }
 
     #[test]

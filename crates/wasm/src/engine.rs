@@ -112,6 +112,13 @@ impl Engine {
         to_js(&self.routes.engine().metrics())
     }
 
+    /// Whether the draft model was left out since its file is damaged.
+    #[wasm_bindgen(getter, js_name = draftIsCorrupt)]
+    pub fn draft_is_corrupt(&self) -> bool {
+        let failure = self.routes.engine().draft_failure();
+        failure.is_some_and(|failure| failure.is_corrupt)
+    }
+
     /// What runs where.
     pub fn info(&self) -> JsValue {
         let engine = self.routes.engine();

@@ -1,7 +1,7 @@
 //! Composed shaders through Tint, the shader compiler of Chrome: naga and Tint do not accept the same WGSL.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
@@ -13,13 +13,29 @@ use crate::{npm, process};
 /// Chromium's description of the software driver that it brings.
 const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
 
-/// Dumps the shaders of every tier, with `all` of every format in every variant, and compiles them: on a device that has every feature and draws nothing, so that
-/// no shader escapes Tint, and where Chromium is installed on its software driver too, which builds the pipelines.
+/// Dumps the shaders of every tier and compiles them: on a device that has every feature and draws nothing, so that no shader escapes
+/// Tint, with `all` of every format in every variant; and where Chromium is installed on its software driver too, which builds the
+/// pipelines: there every two variants beside one another in any case, because a thousand pipelines take it minutes.
 pub fn run(workspace: &Workspace, all: bool) -> Result<Counts> {
     let folder = workspace.root.join("tests").join("tint");
     npm::install(&folder)?;
     let shaders = workspace.target.join("tint-shaders");
-    fs::remove_dir_all(&shaders).ok();
+    dump(workspace, &shaders, all)?;
+    let mut counts = compile(&folder, &shaders, "null", None)?;
+    let driver = Path::new(SWIFTSHADER);
+    if driver.is_file() {
+        if all {
+            dump(workspace, &shaders, false)?;
+        }
+        counts.add(&compile(&folder, &shaders, "vulkan", Some(driver))?);
+    } else {
+        println!("SKIPPED: the pass on Chromium's software driver: {SWIFTSHADER} is not installed");
+    }
+    Ok(counts)
+}
+
+fn dump(workspace: &Workspace, shaders: &Path, all: bool) -> Result<()> {
+    fs::remove_dir_all(shaders).ok();
     let mut dump = workspace.cargo("run");
     dump.args([
         "--quiet",
@@ -29,27 +45,15 @@ pub fn run(workspace: &Workspace, all: bool) -> Result<Counts> {
         "dump_shaders",
         "--",
     ])
-    .arg(&shaders);
+    .arg(shaders);
     if all {
         dump.arg("--all");
     }
     process::run(&mut dump)?;
-    let mut counts = compile(&folder, &shaders, "null", None)?;
-    let driver = Path::new(SWIFTSHADER);
-    if driver.is_file() {
-        counts.add(&compile(&folder, &shaders, "vulkan", Some(driver))?);
-    } else {
-        println!("SKIPPED: the pass on Chromium's software driver: {SWIFTSHADER} is not installed");
-    }
-    Ok(counts)
+    Ok(())
 }
 
-fn compile(
-    folder: &Path,
-    shaders: &PathBuf,
-    backend: &str,
-    driver: Option<&Path>,
-) -> Result<Counts> {
+fn compile(folder: &Path, shaders: &Path, backend: &str, driver: Option<&Path>) -> Result<Counts> {
     let mut node = Command::new("node");
     node.arg(folder.join("compile.mjs"))
         .arg(shaders)

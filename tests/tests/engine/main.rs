@@ -27,6 +27,7 @@
 //! | vercel/ai#14277 | tool calls that are not what they seem | `parts::what_is_no_call_stays_text` |
 
 mod answers;
+mod draft;
 mod loading;
 mod metrics;
 mod parts;
@@ -36,4 +37,5 @@ mod requests;
 mod rig;
 mod sampling;
 mod schema;
+mod suffix;
 mod watched_ops;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use foretoken_engine::{Engine, EngineOptions};
+use foretoken_engine::{AbortSignal, ChatCompletionRequest, Engine, EngineOptions};
 use foretoken_tests::golden::data_file;
 use foretoken_weights::BytesSource;
 use pollster::block_on;
@@ -118,6 +118,48 @@ fn find(bytes: &[u8], wanted: &[u8]) -> usize {
 
 fn user() -> Value {
     json!({"messages": [{"role": "user", "content": "x"}]})
+}
+
+/// What an abort finds held back (the beginning of a mark, of a call, of a stop string) is a part of the answer.
+#[test]
+fn an_abort_keeps_what_was_held_back() {
+    let tiny = Scripted::new(SHOWS);
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    let call = r#"<tool_call>{"name": "f", "argu"#;
+    let whole_call = r#"ok<tool_call>{"name": "f"}</tool_call> <too"#;
+    for (text, stop, content, reasoning, calls) in [
+        ("hello wor", json!(["world"]), "hello wor", "", 0),
+        ("<think>hm</thi", json!([]), "", "hm</thi", 0),
+        ("ok <tool", json!([]), "ok <tool", "", 0),
+        (call, json!([]), call, "", 0),
+        (whole_call, json!([]), "ok <too", "", 1),
+    ] {
+        let body = json!({"messages": [{"role": "user", "content": "x"}], "temperature": 0, "tools": tools, "stop": stop});
+        let request = ChatCompletionRequest::parse(&body, &tiny.engine.limits()).unwrap();
+        tiny.says(text);
+        let tokens = tiny.script.borrow().len() - 1;
+        let abort = AbortSignal::new();
+        let mut generation = tiny.engine.chat(&request, abort.clone()).unwrap();
+        let mut given = String::new();
+        for _ in 0..tokens {
+            let piece = block_on(generation.next_piece()).unwrap().unwrap();
+            assert!(piece.finish.is_none(), "{text}");
+            given += &piece.text;
+        }
+        abort.abort();
+        assert!(block_on(generation.next_piece()).unwrap_err().is_abort());
+        let so_far = serde_json::to_value(generation.so_far()).unwrap();
+        let choice = &so_far["choices"][0];
+        let message = &choice["message"];
+        assert_eq!(message["content"], content, "{text}");
+        let found = message["reasoning_content"].as_str();
+        assert_eq!(found.unwrap_or_default(), reasoning, "{text}");
+        let found = message["tool_calls"].as_array();
+        assert_eq!(found.map_or(0, Vec::len), calls, "{text}");
+        assert_eq!(choice["finish_reason"], "abort");
+        assert_eq!(generation.text(), content);
+        assert!(content.starts_with(&given) && given.len() + reasoning.len() < text.len());
+    }
 }
 
 #[test]

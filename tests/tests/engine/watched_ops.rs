@@ -9,9 +9,9 @@ use std::task::Poll;
 
 use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
-    AttentionShape, Chosen, GluActivation, KvShape, MatrixLayout, MatrixPart, NgramLookup, Ops,
-    OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling, SequenceSlot, StepLimits,
-    StepOutcome, TokenId,
+    AttentionShape, Chosen, DraftChoice, DraftStart, Drafted, GluActivation, KvShape, MatrixLayout,
+    MatrixPart, NgramLookup, Ops, OpsError, Phase, Position, RopeTableSpec, Row, RowSet, Sampling,
+    SequenceSlot, StepLimits, StepOutcome, TokenId,
 };
 use foretoken_reference::CpuOps;
 
@@ -27,6 +27,8 @@ pub struct WatchedOps {
     /// A token whose rows have no honest logits.
     spoils: Option<TokenId>,
     spoilt: bool,
+    /// How many KV caches are made before one is refused, and with what.
+    refuses: Option<(usize, OpsError)>,
     rows: usize,
     /// Tokens that are chosen whatever the logits say, as long as there are some.
     pub script: Rc<RefCell<VecDeque<TokenId>>>,
@@ -40,6 +42,7 @@ impl WatchedOps {
             careless: false,
             spoils: None,
             spoilt: false,
+            refuses: None,
             rows: 0,
             script: Rc::default(),
         }
@@ -49,6 +52,14 @@ impl WatchedOps {
     pub fn spoiling(token: TokenId) -> Self {
         Self {
             spoils: Some(token),
+            ..Self::new()
+        }
+    }
+
+    /// Ops that make so many KV caches and refuse the next with `error`.
+    pub fn refusing(caches: usize, error: OpsError) -> Self {
+        Self {
+            refuses: Some((caches, error)),
             ..Self::new()
         }
     }
@@ -81,6 +92,7 @@ impl Ops for WatchedOps {
     type Activation = <CpuOps as Ops>::Activation;
     type KvCache = <CpuOps as Ops>::KvCache;
     type RopeTable = <CpuOps as Ops>::RopeTable;
+    type TokenMap = <CpuOps as Ops>::TokenMap;
 
     fn matrix(
         &mut self,
@@ -110,10 +122,33 @@ impl Ops for WatchedOps {
         self.inner.activation(name, cols, rows)
     }
     fn kv_cache(&mut self, shape: KvShape) -> Result<Self::KvCache, OpsError> {
+        match &mut self.refuses {
+            Some((0, error)) => return Err(error.clone()),
+            Some((left, _)) => *left -= 1,
+            None => {}
+        }
         self.inner.kv_cache(shape)
     }
     fn rope_table(&mut self, spec: &RopeTableSpec) -> Result<Self::RopeTable, OpsError> {
         self.inner.rope_table(spec)
+    }
+    fn token_map(&mut self, name: &str, tokens: &[TokenId]) -> Result<Self::TokenMap, OpsError> {
+        self.inner.token_map(name, tokens)
+    }
+    fn start_draft(&mut self, start: &DraftStart) {
+        self.inner.start_draft(start);
+    }
+    fn draft(
+        &mut self,
+        logits: &Self::Activation,
+        choice: &DraftChoice,
+        to_target: Option<&Self::TokenMap>,
+    ) {
+        self.inner.draft(logits, choice, to_target);
+    }
+    async fn read_drafted(&mut self) -> Result<Drafted, OpsError> {
+        pending_once().await;
+        self.inner.read_drafted().await
     }
     async fn flush(&mut self) -> Result<(), OpsError> {
         pending_once().await;

@@ -7,7 +7,9 @@ mod roofline;
 use std::path::PathBuf;
 
 use foretoken_core::TokenId;
-use foretoken_engine::{AbortSignal, CompletionRequest, Engine, PrefixReuse, StatisticsLevel};
+use foretoken_engine::{
+    AbortSignal, CompletionRequest, Engine, PrefixReuse, SpeculativeMethod, StatisticsLevel,
+};
 use foretoken_gpu::Counters;
 use serde_json::{Map, Value, json};
 
@@ -52,6 +54,7 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<Status> {
         compare: args.compare,
         model: path,
         speculative,
+        methods: args.methods,
         prompts: prompts.unwrap_or_default(),
     };
     with_model(&model, task).await
@@ -63,6 +66,8 @@ struct Bench {
     /// The model's file.
     model: PathBuf,
     speculative: bool,
+    /// Methods that take turns; none: what is configured.
+    methods: Vec<SpeculativeMethod>,
     prompts: Vec<BenchPrompt>,
 }
 
@@ -119,6 +124,10 @@ impl Task for Bench {
             "decode_at_context": decode_at_context,
             "verify_cost": times.relative(),
         });
+        if let Some(draft) = engine.draft() {
+            report["draft_cost"] = json!(draft.token_ms / times.time(1));
+            report["draft_model"] = json!(draft);
+        }
         if let Some((shape, source)) = loaded.tuning {
             report["tuning"] = json!({ "shape": shape.to_string(), "source": source });
         }
@@ -128,12 +137,15 @@ impl Task for Bench {
         }
         let counts = runs.last().and_then(|run| run.decode_counts);
         if let Some((counts, tokens)) = counts {
-            report["counters"] = counters(&counts, tokens, costs.as_ref());
+            // The weights there are, which are counted, are those of a draft model too.
+            let costs = costs.as_ref().filter(|_| engine.draft().is_none());
+            report["counters"] = counters(&counts, tokens, costs);
         }
         if self.speculative && !self.prompts.is_empty() {
-            let mut entries = Vec::new();
-            for prompt in &self.prompts {
-                entries.push(speculative::compare(&engine, prompt, &times).await?);
+            let (prompts, methods) = (&self.prompts, &self.methods);
+            let entries = speculative::compare_all(&engine, prompts, methods, &times).await?;
+            if !methods.is_empty() {
+                report["speculative_summary"] = speculative::summarize(methods, &entries).into();
             }
             report["speculative"] = entries.into();
         }
@@ -258,6 +270,12 @@ fn describe(report: &Value, times: &PassTimes) -> String {
         number("/decode/context"),
         number("/decode/tokens_per_second"),
     );
+    if let Some(draft) = report.get("draft_model") {
+        let name = draft["name"].as_str().unwrap_or_default();
+        let token_ms = number("/draft_model/token_ms");
+        let cost = number("/draft_cost");
+        text += &format!("draft model {name}: {token_ms:.2} ms a token, {cost:.2} T(1)\n");
+    }
     text += &contexts::describe(&report["decode_at_context"]);
     if report.get("roofline").is_some() {
         text += &format!(
@@ -296,7 +314,10 @@ fn describe(report: &Value, times: &PassTimes) -> String {
             text += &format!("{:<26} {value}\n", name.replace('_', " "));
         }
     }
-    if let Some(Value::Array(entries)) = report.get("speculative") {
+    if let Some(Value::Array(summaries)) = report.get("speculative_summary") {
+        text += "\n";
+        text += &speculative::describe_methods(summaries);
+    } else if let Some(Value::Array(entries)) = report.get("speculative") {
         text += "\n";
         text += &speculative::describe(entries);
     }

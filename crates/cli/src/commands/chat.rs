@@ -3,6 +3,7 @@
 use std::io::BufRead;
 use std::path::Path;
 
+use foretoken_engine::response::AssistantMessage;
 use foretoken_engine::{ChatCompletionRequest, Engine, parse_body};
 use serde_json::{Value, json};
 
@@ -112,19 +113,30 @@ fn with_messages(request: &Value, messages: &[Value]) -> Value {
     body
 }
 
-/// Puts one answer out and returns its text too.
+/// What the model said, for the next question: its text and its calls, as templates show them. They show no reasoning of
+/// answers before.
+fn said(message: AssistantMessage) -> Value {
+    let mut said = self::message("assistant", &message.content);
+    if !message.tool_calls.is_empty() {
+        said["tool_calls"] = json!(message.tool_calls);
+    }
+    said
+}
+
+/// Puts one answer out and returns it as a message too.
 async fn answer<O: Device>(
     engine: &Engine<O>,
     body: &Value,
     generate: &GenerateArgs,
-) -> anyhow::Result<(Status, String)> {
+) -> anyhow::Result<(Status, Value)> {
     let request = ChatCompletionRequest::parse(body, &engine.limits())?;
     let abort = interrupt::take();
     let mut generation = engine.chat(&request, abort)?;
     let status = deliver(&mut generation, generate).await;
-    let text = generation.text().to_owned();
+    let last = generation.so_far().choices.pop();
     interrupt::release();
-    Ok((status?, text))
+    let said = last.map_or_else(|| message("assistant", ""), |choice| said(choice.message));
+    Ok((status?, said))
 }
 
 impl Chat {
@@ -160,8 +172,8 @@ impl Chat {
                     messages.push(message("user", question));
                     let request = with_messages(&self.request, &messages);
                     match answer(engine, &request, &self.generate).await {
-                        Ok((_, text)) => {
-                            messages.push(message("assistant", &text));
+                        Ok((_, said)) => {
+                            messages.push(said);
                             // While the next question is thought up.
                             engine.idle().await?;
                         }
@@ -184,4 +196,39 @@ fn is_about_the_request(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<foretoken_engine::Error>()
         .is_some_and(foretoken_engine::Error::is_request_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use foretoken_engine::response::{CalledFunction, ChatToolCall};
+
+    use super::*;
+
+    #[test]
+    fn calls_stay_in_the_conversation() {
+        let mut answer = AssistantMessage {
+            role: "assistant",
+            content: "It is".to_owned(),
+            reasoning_content: Some("hm".to_owned()),
+            tool_calls: Vec::new(),
+            refusal: None,
+        };
+        assert_eq!(said(answer.clone()), message("assistant", "It is"));
+        answer.tool_calls.push(ChatToolCall {
+            index: None,
+            id: "call-1-0-0".to_owned(),
+            r#type: "function",
+            function: CalledFunction {
+                name: "get_weather".to_owned(),
+                arguments: r#"{"city":"Oslo"}"#.to_owned(),
+            },
+        });
+        let said = said(answer);
+        assert_eq!(said["content"], "It is");
+        assert_eq!(said["tool_calls"][0]["function"]["name"], "get_weather");
+        // And the next question can be asked with it.
+        let messages = [message("user", "?"), said, message("user", "?")];
+        let request = with_messages(&json!({ "model": "m" }), &messages);
+        ChatCompletionRequest::parse(&request, &ANY_MODEL).unwrap();
+    }
 }

@@ -17,7 +17,11 @@ use crate::{model_file, stdout};
 pub async fn run(args: InspectArgs) -> anyhow::Result<Status> {
     let file = model_file::resolve(&args.model)?;
     let source = FileSource::open(&file).map_err(Error::from)?;
-    let report = foretoken_engine::inspect(&source, args.quantize).await?;
+    let mut report = foretoken_engine::inspect(&source, args.quantize).await?;
+    if report.problems.is_empty() {
+        let problem = memory::problem(&source, args.quantize).await;
+        report.problems.extend(problem);
+    }
     let adapter = foretoken_gpu::adapters().await.into_iter().next();
     let memory = match report.problems.is_empty() && adapter.is_some() {
         true => memory::plan(&source, &report, args.quantize).await,

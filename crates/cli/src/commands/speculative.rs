@@ -1,12 +1,14 @@
 //! `bench --prompts`: the same prompts decoded plainly and with speculation, in turn.
 
+mod summary;
+
 use std::path::Path;
 
 use foretoken_core::{Ops, TokenId};
 use foretoken_engine::response::Shape;
 use foretoken_engine::{
     AbortSignal, AcceptanceStatistics, ChatCompletionRequest, CompletionRequest, Engine,
-    Generation, StepCosts, parse_body, predicted_speedup,
+    Generation, SpeculativeMethod, StepCosts, parse_body, predicted_speedup,
 };
 use serde_json::{Map, Value, json};
 
@@ -18,8 +20,8 @@ use crate::failure::invalid;
 
 /// Tokens a prompt that does not say is answered with.
 const MAX_TOKENS: u32 = 128;
-/// Pairs of runs, plain and speculative; the medians are shown.
-const PAIRS: usize = 3;
+/// Rounds of runs, a plain one and one of each method; the medians are shown.
+const RUNS: usize = 3;
 /// Row counts whose passes are timed, and those that are shown.
 pub const TIMED_ROWS: [usize; 5] = [1, 2, 4, 8, 16];
 const SHOWN_ROWS: [usize; 4] = [1, 2, 4, 8];
@@ -157,6 +159,12 @@ impl PassTimes {
             .into()
     }
 
+    /// What steps cost by them; a token of the draft model takes `draft_ms`.
+    fn costs(&self, draft_ms: Option<f64>) -> Option<StepCosts> {
+        let costs = StepCosts::from_measured(&self.times)?;
+        Some(costs.with_draft_ms(draft_ms.unwrap_or_default()))
+    }
+
     /// Whether passes of so many rows were timed.
     pub fn covers(&self, rows: usize) -> bool {
         self.times.iter().any(|(timed, _)| *timed == rows)
@@ -170,6 +178,7 @@ impl PassTimes {
 }
 
 /// One run.
+#[derive(Clone)]
 pub struct Run {
     /// The prompt's tokens, if the request asked for token ids.
     pub prompt: Vec<TokenId>,
@@ -185,37 +194,93 @@ pub struct Run {
 }
 
 impl Run {
-    /// What its steps should have gained.
-    fn predicted_speedup(&self, times: &PassTimes) -> Option<f64> {
-        let costs = StepCosts::from_measured(&times.times)?;
+    /// What its steps should have gained by `costs`.
+    fn predicted_speedup(&self, costs: &StepCosts) -> Option<f64> {
         // The first token is the prompt's pass's.
         let emitted = self.tokens.len().saturating_sub(1) as u64;
-        predicted_speedup(emitted, self.statistics.as_ref()?, &costs)
+        predicted_speedup(emitted, self.statistics.as_ref()?, costs)
     }
 }
 
-/// Runs a prompt plainly and with speculation in turn, and compares.
-pub async fn compare<O: Device>(
+/// The entries of all prompts.
+pub async fn compare_all<O: Device>(
+    engine: &Engine<O>,
+    prompts: &[BenchPrompt],
+    methods: &[SpeculativeMethod],
+    times: &PassTimes,
+) -> anyhow::Result<Vec<Value>> {
+    let mut entries = Vec::new();
+    for prompt in prompts {
+        entries.extend(compare(engine, prompt, methods, times).await?);
+    }
+    Ok(entries)
+}
+
+/// What to say of `methods` together, of their `entries`.
+pub fn summarize(methods: &[SpeculativeMethod], entries: &[Value]) -> Vec<Value> {
+    let names: Vec<&str> = methods.iter().map(|method| method.name()).collect();
+    summary::summarize(&names, entries)
+}
+
+/// What a request says to draft by the engine's configuration, or by another method.
+fn drafting(engine: Option<SpeculativeMethod>, method: Option<SpeculativeMethod>) -> Value {
+    let mut config = Map::new();
+    if let Some(method) = method {
+        config.insert("method".to_owned(), json!(method));
+    }
+    // Or a run would draft the answer of the one before.
+    if let Some(SpeculativeMethod::Suffix | SpeculativeMethod::Auto) = method.or(engine) {
+        let cached = "suffix_decoding_max_cached_requests";
+        config.insert(cached.to_owned(), json!(0));
+    }
+    json!({ "speculative_config": config })
+}
+
+/// Runs a prompt plainly and with speculation in turn, and compares: an entry for each of `methods`, or without any one for what the
+/// engine is configured to do.
+async fn compare<O: Device>(
     engine: &Engine<O>,
     prompt: &BenchPrompt,
+    methods: &[SpeculativeMethod],
     times: &PassTimes,
-) -> anyhow::Result<Value> {
-    let (mut plain, mut speculative) = (Vec::new(), Vec::new());
-    for _ in 0..PAIRS {
+) -> anyhow::Result<Vec<Value>> {
+    let configured = engine.speculation().method;
+    let ways: Vec<Option<SpeculativeMethod>> = match methods {
+        [] => vec![None],
+        methods => methods.iter().copied().map(Some).collect(),
+    };
+    let (mut plain, mut runs) = (Vec::new(), vec![Vec::new(); ways.len()]);
+    for _ in 0..RUNS {
         plain.push(run(engine, prompt, &json!({ "speculative_config": null })).await?);
-        speculative.push(run(engine, prompt, &json!({})).await?);
+        for (way, runs) in ways.iter().zip(&mut runs) {
+            runs.push(run(engine, prompt, &drafting(configured, *way)).await?);
+        }
     }
+    let costs = times.costs(engine.draft().map(|draft| draft.token_ms));
+    let of_way =
+        |(way, runs): (&Option<_>, &Vec<_>)| entry(prompt, *way, &plain, runs, costs.as_ref());
+    Ok(ways.iter().zip(&runs).map(of_way).collect())
+}
+
+/// What the runs of a prompt by one method say beside the plain ones.
+fn entry(
+    prompt: &BenchPrompt,
+    method: Option<SpeculativeMethod>,
+    plain: &[Run],
+    speculative: &[Run],
+    costs: Option<&StepCosts>,
+) -> Value {
     let rate = |runs: &[Run]| {
         let rates: Vec<f64> = runs.iter().filter_map(|run| run.rate).collect();
         (!rates.is_empty()).then(|| median(rates.into_iter()))
     };
-    let (plain_rate, speculative_rate) = (rate(&plain), rate(&speculative));
+    let (plain_rate, speculative_rate) = (rate(plain), rate(speculative));
     let first = &plain[0].tokens;
     let outputs_equal = plain
         .iter()
-        .chain(&speculative)
+        .chain(speculative)
         .all(|run| run.tokens == *first);
-    let latest = &speculative[PAIRS - 1];
+    let latest = &speculative[speculative.len() - 1];
     let decoding = &latest.metrics["speculative_decoding"];
     let verified = decoding["num_draft_tokens"].as_u64().unwrap_or_default() > 0;
     let mut entry = json!({
@@ -224,18 +289,24 @@ pub async fn compare<O: Device>(
         "plain_tokens_per_second": plain_rate,
         "speculative_tokens_per_second": speculative_rate,
     });
+    if let Some(method) = method {
+        entry["method"] = json!(method);
+    }
     // A figure that says nothing of speculation is not given out as if it did.
     if verified && outputs_equal {
         entry["speedup"] = speculative_rate.zip(plain_rate).map(|(s, p)| s / p).into();
-        entry["predicted_speedup"] = latest.predicted_speedup(times).into();
+        let predicted = costs
+            .as_ref()
+            .and_then(|costs| latest.predicted_speedup(costs));
+        entry["predicted_speedup"] = predicted.into();
     }
     entry["outputs_equal"] = outputs_equal.into();
     entry["speculative_decoding"] = decoding.clone();
-    let status = engine.speculation();
-    if !status.active {
-        entry["speculation"] = json!({ "active": false, "reason": status.reason });
+    let status = &latest.metrics["foretoken"];
+    if status["active"] == false {
+        entry["speculation"] = json!({ "active": false, "reason": status["reason"] });
     }
-    Ok(entry)
+    entry
 }
 
 /// Answers a prompt; `changes` is an object of request fields that it does not have.
@@ -276,17 +347,24 @@ async fn finish<O: Ops, S: Shape>(mut generation: Generation<O, S>) -> anyhow::R
     })
 }
 
+/// What an entry or a summary has under a key, for people.
+fn number(value: &Value) -> String {
+    value
+        .as_f64()
+        .map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
+
+/// The summaries of several methods for people.
+pub fn describe_methods(summaries: &[Value]) -> String {
+    summary::describe(summaries)
+}
+
 /// The entries for people.
 pub fn describe(entries: &[Value]) -> String {
     let mut text = format!(
         "{:<14} {:>11} {:>11} {:>8} {:>9} {:>13}\n",
         "prompt", "plain tok/s", "speculative", "speed-up", "predicted", "tokens a step"
     );
-    let number = |value: &Value| {
-        value
-            .as_f64()
-            .map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
-    };
     for entry in entries {
         let accepted = &entry["speculative_decoding"];
         let note = match (entry["outputs_equal"].as_bool(), entry.get("speedup")) {
@@ -304,48 +382,35 @@ pub fn describe(entries: &[Value]) -> String {
             number(&accepted["mean_acceptance_length"]),
         );
     }
-    for (kind, speedups, over_predicted) in by_kind(entries) {
-        let count = speedups.len();
+    for (kind, figures) in speedups_by_kind(entries) {
+        let over_predicted = figures
+            .iter()
+            .map(|(speedup, predicted)| speedup / predicted);
         text += &format!(
-            "{kind:<14} median speed-up {:.2} of {count}, {:.2} times the predicted\n",
-            median(speedups.into_iter()),
-            median(over_predicted.into_iter()),
+            "{kind:<14} median speed-up {:.2} of {}, {:.2} times the predicted\n",
+            median(figures.iter().map(|(speedup, _)| *speedup)),
+            figures.len(),
+            median(over_predicted),
         );
     }
     text
 }
 
-/// Speed-ups, and what they are of the predicted ones, of the entries with drafts: those of each kind (what an id has
-/// before its number), in order, and of all.
-fn by_kind(entries: &[Value]) -> Vec<(String, Vec<f64>, Vec<f64>)> {
-    let mut kinds: Vec<(String, Vec<f64>, Vec<f64>)> = Vec::new();
-    let mut add = |kind: &str, speedup: f64, predicted: f64| {
-        let at = kinds.iter().position(|(name, ..)| name == kind);
-        let at = at.unwrap_or_else(|| {
-            kinds.push((kind.to_owned(), Vec::new(), Vec::new()));
-            kinds.len() - 1
-        });
-        kinds[at].1.push(speedup);
-        kinds[at].2.push(speedup / predicted);
+/// Speed-ups, and the predicted ones, of the entries with drafts, by [`summary::by_kind`].
+fn speedups_by_kind(entries: &[Value]) -> Vec<(String, Vec<(f64, f64)>)> {
+    let figures = |entry: &&Value| {
+        let predicted = entry["predicted_speedup"].as_f64();
+        entry["speedup"].as_f64().zip(predicted)
     };
-    for entry in entries {
-        let figures = entry["speedup"]
-            .as_f64()
-            .zip(entry["predicted_speedup"].as_f64());
-        let (Some((speedup, predicted)), id) = (figures, shown_id(&entry["prompt"])) else {
-            continue;
-        };
-        if let Some((kind, _)) = id.rsplit_once('-') {
-            add(kind, speedup, predicted);
-        }
-        add("all", speedup, predicted);
-    }
-    // All of them stand last.
-    if let Some(at) = kinds.iter().position(|(kind, ..)| kind == "all") {
-        let all = kinds.remove(at);
-        kinds.push(all);
-    }
+    let with_drafts: Vec<&Value> = entries
+        .iter()
+        .filter(|entry| figures(entry).is_some())
+        .collect();
+    let kinds = summary::by_kind(&with_drafts).into_iter();
     kinds
+        .map(|(kind, entries)| (kind, entries.iter().filter_map(figures).collect()))
+        .filter(|(_, figures): &(_, Vec<_>)| !figures.is_empty())
+        .collect()
 }
 
 #[cfg(test)]
@@ -361,10 +426,11 @@ mod tests {
             entry("edit-2", 2.0),
             json!({ "prompt": "prose-1", "outputs_equal": true }),
         ];
-        let kinds = by_kind(&entries);
+        let kinds = speedups_by_kind(&entries);
         let names: Vec<&str> = kinds.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!(names, ["edit", "code", "all"]);
-        assert_eq!(kinds[0].1, [1.0, 2.0]);
-        assert_eq!(kinds[2].2, [0.5, 1.5, 1.0]);
+        assert_eq!(kinds[0].1, [(1.0, 2.0), (2.0, 2.0)]);
+        assert_eq!(kinds[2].1, [(1.0, 2.0), (3.0, 2.0), (2.0, 2.0)]);
+        assert_eq!(speedups_by_kind(&entries[3..]), []);
     }
 }

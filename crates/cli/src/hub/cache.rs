@@ -1,5 +1,6 @@
 //! The hub's cache, laid out as its own tools do, so that they and this binary share what either fetched:
-//! `models--owner--repository/blobs/<hash>`, `refs/<revision>` with a commit, and `snapshots/<commit>/<path>`, which are links to blobs.
+//! `models--owner--repository/blobs/<hash>`, `refs/<revision>` with a commit, and `snapshots/<commit>/<path>`, which are links to blobs;
+//! on a file system that has no links they are the bytes.
 
 use std::fs::{self, File};
 use std::io;
@@ -38,10 +39,12 @@ impl Cache {
         self.blob(hash).with_extension("incomplete")
     }
 
-    /// Whether the bytes are there.
-    pub fn has(&self, file: &ListedFile) -> bool {
-        fs::metadata(self.blob(&file.hash))
-            .is_ok_and(|about| about.is_file() && about.len() == file.size)
+    /// Whether the bytes are there, of their hash or of their path in the snapshot of `commit`, which holds nothing else.
+    pub fn has(&self, commit: &str, file: &ListedFile) -> bool {
+        let is_whole = |path: &Path| {
+            fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() == file.size)
+        };
+        is_whole(&self.blob(&file.hash)) || is_whole(&self.snapshot(commit).join(&file.path))
     }
 
     /// Held by the one process that writes the bytes of a hash, as the hub's tools hold it; `waiting` is called where that is another.
@@ -58,8 +61,23 @@ impl Cache {
 
     /// Gives the bytes of a file its path in the snapshot of `commit`.
     pub fn link(&self, commit: &str, file: &ListedFile) -> io::Result<PathBuf> {
+        self.place(
+            commit,
+            file,
+            &[link_by_name, link_to_bytes, |blob, path, _| {
+                fs::rename(blob, path)
+            }],
+        )
+    }
+
+    /// Does so in the first of `ways` that the file system has.
+    fn place(&self, commit: &str, file: &ListedFile, ways: &[Way]) -> io::Result<PathBuf> {
         let path = self.snapshot(commit).join(&file.path);
         let blob = self.blob(&file.hash);
+        // Moved there.
+        if !blob.exists() {
+            return Ok(path);
+        }
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
@@ -69,11 +87,20 @@ impl Cache {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            match link(&blob, &path, file) {
-                // Another process was as fast.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                linked => linked?,
+            let mut placed = Ok(());
+            for way in ways {
+                placed = way(&blob, &path, file);
+                match &placed {
+                    Ok(()) => break,
+                    // Another process was as fast.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        placed = Ok(());
+                        break;
+                    }
+                    Err(_) => {}
+                }
             }
+            placed?;
         }
         Ok(path)
     }
@@ -104,18 +131,26 @@ impl Cache {
     }
 }
 
+/// Gives bytes (first) a path (second).
+type Way = fn(&Path, &Path, &ListedFile) -> io::Result<()>;
+
 /// A relative link, so that the cache can be moved.
 #[cfg(unix)]
-fn link(blob: &Path, path: &Path, file: &ListedFile) -> io::Result<()> {
+fn link_by_name(blob: &Path, path: &Path, file: &ListedFile) -> io::Result<()> {
     let depth = file.path.split('/').count() + 1;
     let name = blob.file_name().unwrap_or_default();
     let up: PathBuf = std::iter::repeat_n("..", depth).collect();
     std::os::unix::fs::symlink(up.join("blobs").join(name), path)
 }
 
-/// A second name, since links to names need a right that few have.
+/// Links to names need a right that few have.
 #[cfg(not(unix))]
-fn link(blob: &Path, path: &Path, _: &ListedFile) -> io::Result<()> {
+fn link_by_name(_: &Path, _: &Path, _: &ListedFile) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A second name.
+fn link_to_bytes(blob: &Path, path: &Path, _: &ListedFile) -> io::Result<()> {
     fs::hard_link(blob, path)
 }
 
@@ -141,4 +176,47 @@ fn list(folder: &Path, prefix: &str, files: &mut Vec<ListedFile>) -> io::Result<
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As on a stick with FAT, or a share.
+    #[test]
+    fn without_links_the_bytes_move_to_their_path() {
+        let root = std::env::temp_dir().join(format!("foretoken-cache-{}", std::process::id()));
+        let cache = Cache::new(&root, "owner/repo");
+        let commit = "c".repeat(40);
+        let file = ListedFile {
+            path: "folder/model.gguf".to_owned(),
+            size: 5,
+            hash: Hash::Sha256("a".repeat(64)),
+        };
+        assert!(!cache.has(&commit, &file));
+        let blob = cache.blob(&file.hash);
+        fs::create_dir_all(blob.parent().unwrap()).unwrap();
+        fs::write(&blob, b"bytes").unwrap();
+        let none: Way = |_, _, _| Err(io::ErrorKind::Unsupported.into());
+        let ways: [Way; 3] = [none, none, |blob, path, _| fs::rename(blob, path)];
+        for _ in 0..2 {
+            let path = cache.place(&commit, &file, &ways).unwrap();
+            assert_eq!(fs::read(path).unwrap(), b"bytes");
+            assert!(!blob.exists());
+            assert!(cache.has(&commit, &file));
+        }
+        // Of another commit nothing is there, and of another size neither.
+        assert!(!cache.has(&"d".repeat(40), &file));
+        assert!(!cache.has(
+            &commit,
+            &ListedFile {
+                size: 6,
+                ..file.clone()
+            }
+        ));
+        // Where nothing at all is possible, that is an error.
+        fs::write(&blob, b"bytes").unwrap();
+        assert!(cache.place(&"d".repeat(40), &file, &[none]).is_err());
+        fs::remove_dir_all(root).unwrap();
+    }
 }

@@ -25,6 +25,16 @@ pub enum Refused {
     Answer(String),
 }
 
+impl Refused {
+    /// Whether the same may be answered another time.
+    pub fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Network(_) | Self::Status(408 | 429 | 500..=599, _)
+        )
+    }
+}
+
 /// Speaks to one hub.
 pub struct Client<'a> {
     environment: &'a Environment,

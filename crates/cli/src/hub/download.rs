@@ -1,7 +1,7 @@
 //! One file: its bytes from where they broke off, hashed as they come, and nothing taken that has another hash.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub fn download(
                 .and_then(|response| part.append(response, file, progress));
             match fetched {
                 Ok(()) => {}
-                Err(Failed::Refused(refused)) if is_passing(&refused) => {
+                Err(Failed::Refused(refused)) if refused.is_passing() => {
                     attempt = if part.len > before { 1 } else { attempt + 1 };
                     if attempt > ATTEMPTS {
                         return Err(Failed::Refused(refused));
@@ -70,8 +70,13 @@ pub fn download(
                 Err(failed) => return Err(failed),
             }
         }
-        part.file.sync_all()?;
-        let found = part.hash.finish();
+        let Part {
+            file: bytes, hash, ..
+        } = part;
+        bytes.sync_all()?;
+        // Some systems neither rename nor remove what is open.
+        drop(bytes);
+        let found = hash.finish();
         if found == file.hash.digits() {
             fs::rename(&path, cache.blob(&file.hash))?;
             return Ok(());
@@ -89,15 +94,7 @@ pub fn download(
     }
 }
 
-/// Whether asking again may help.
-fn is_passing(refused: &Refused) -> bool {
-    matches!(
-        refused,
-        Refused::Network(_) | Refused::Status(408 | 429 | 500..=599, _)
-    )
-}
-
-/// The bytes that are there.
+/// The bytes that are there; the file is written where they end.
 struct Part {
     file: File,
     len: u64,
@@ -107,15 +104,17 @@ struct Part {
 impl Part {
     /// Opens what is there of a file and hashes it.
     fn open(path: &Path, listed: &ListedFile) -> io::Result<Self> {
-        let mut file = OpenOptions::new()
+        // Not to append: Windows then refuses to cut the file.
+        let file = OpenOptions::new()
             .read(true)
-            .append(true)
+            .write(true)
             .create(true)
+            .truncate(false)
             .open(path)?;
         let mut part = Self {
             hash: Hasher::new(listed),
             len: file.metadata()?.len(),
-            file: file.try_clone()?,
+            file,
         };
         if part.len > listed.size {
             part.restart(listed)?;
@@ -123,7 +122,7 @@ impl Part {
         let mut buffer = vec![0; 1 << 20];
         let mut left = part.len;
         while left > 0 {
-            let read = match file.read(&mut buffer) {
+            let read = match part.file.read(&mut buffer) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 read => read?,
             };
@@ -138,6 +137,7 @@ impl Part {
 
     fn restart(&mut self, listed: &ListedFile) -> io::Result<()> {
         self.file.set_len(0)?;
+        self.file.seek(SeekFrom::Start(0))?;
         self.len = 0;
         self.hash = Hasher::new(listed);
         Ok(())

@@ -69,6 +69,25 @@ impl Chooser {
         row
     }
 
+    /// Chooses a draft model's token that follows `position`, as [`crate::Ops::draft`] does: of `vocab` tokens of the target, or of a
+    /// vocabulary that is only `mapped` to it.
+    pub fn choose_draft(
+        &self,
+        logits: &[f32],
+        position: Position,
+        vocab: TokenId,
+        mapped: bool,
+    ) -> Chosen {
+        if mapped {
+            return Self::default().choose(logits, position, &[]);
+        }
+        if logits.len() == vocab as usize {
+            return self.choose(logits, position, &[]);
+        }
+        let sampling = self.sampling.without_token_rules();
+        Self::new(sampling, &[]).choose(logits, position, &[])
+    }
+
     /// Chooses the token that follows `position`.
     pub fn choose(&self, logits: &[f32], position: Position, drafts: &[TokenId]) -> Chosen {
         // By exponent bits, as the kernels must: they may assume that NaN does not occur.

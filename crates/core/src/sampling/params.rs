@@ -77,4 +77,16 @@ impl Sampling {
             || !self.logit_bias.is_empty()
             || (self.min_tokens > 0 && !self.stop_ids.is_empty())
     }
+
+    /// The same without what [`Sampling::has_token_rules`] asks about.
+    pub fn without_token_rules(&self) -> Self {
+        Self {
+            repetition_penalty: 1.0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            min_tokens: 0,
+            logit_bias: Vec::new(),
+            ..self.clone()
+        }
+    }
 }

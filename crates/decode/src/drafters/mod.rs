@@ -6,6 +6,7 @@
 
 mod ngram;
 pub mod puppet;
+mod suffix;
 
 use std::fmt;
 
@@ -13,6 +14,7 @@ use foretoken_core::{NgramLookup, TokenId};
 
 pub use foretoken_core::MatchOrder;
 pub use ngram::NgramDrafter;
+pub use suffix::{EarlierAnswers, MAX_EARLIER_TOKENS, SuffixDrafter, SuffixOptions};
 
 /// Guesses the tokens that follow a sequence. One drafter serves one answer at a time.
 pub trait Drafter: fmt::Debug {

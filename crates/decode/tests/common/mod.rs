@@ -136,6 +136,8 @@ pub fn detailed(
         sampling: sampling.clone(),
         stop: stop.clone(),
         drafter,
+        draft_model: false,
+        auto: None,
         num_speculative_tokens: k,
         adaptive: None,
         steps_a_wait: 0,

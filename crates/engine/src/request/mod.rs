@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use chat::ChatCompletionRequest;
 pub use completion::{CompletionRequest, Prompt};
-pub(crate) use fields::{Fields, invalid, kind, text};
+pub(crate) use fields::{Fields, Range, invalid, kind, text};
 pub use messages::MAX_MESSAGES;
 pub(crate) use params::Params;
 pub use tools::MAX_TOOLS;
@@ -23,7 +23,7 @@ use crate::{Error, SpeculativeConfig};
 pub const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// What of a loaded engine bounds a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestLimits {
     /// Positions of the context.
     pub context: u32,

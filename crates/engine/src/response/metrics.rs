@@ -119,9 +119,9 @@ pub struct ForetokenMetrics {
     pub reason: Option<String>,
     /// The seed, passed or drawn.
     pub seed: u64,
-    /// Time in the drafter.
+    /// Time in the drafter; null where a draft model and the pass that verified were one submission.
     pub draft_time_ms: Option<f64>,
-    /// Time from recording a step to having read what it chose.
+    /// Time from recording a step to having read what it chose; null as the one before.
     pub verify_time_ms: Option<f64>,
     /// The part of it spent waiting for the device.
     pub sync_time_ms: Option<f64>,
@@ -141,8 +141,11 @@ impl ForetokenMetrics {
     /// Adds one choice's figures.
     pub(crate) fn add(&mut self, statistics: &AcceptanceStatistics) {
         let add = |sum: &mut Option<f64>, time: f64| *sum.get_or_insert(0.0) += time;
-        add(&mut self.draft_time_ms, statistics.draft_time_ms);
-        add(&mut self.verify_time_ms, statistics.verify_time_ms);
+        // One submission drafted and verified: nobody knows what each took.
+        if statistics.num_draft_passes == 0 {
+            add(&mut self.draft_time_ms, statistics.draft_time_ms);
+            add(&mut self.verify_time_ms, statistics.verify_time_ms);
+        }
         add(&mut self.sync_time_ms, statistics.sync_time_ms);
         self.plain_steps += statistics.plain_steps;
         self.num_emitted_from_drafts += statistics.emitted_from_drafts;

@@ -129,15 +129,20 @@ impl<O: Ops> Routes<O> {
         deliver(generation, request.stream(), Events::Text).await
     }
 
-    /// The model, as OpenAI lists one, with vLLM's `max_model_len`.
+    /// The model, as OpenAI lists one, with vLLM's `max_model_len`, and whether it drafts where it was told to.
     fn model(&self) -> Value {
-        json!({
+        let mut model = json!({
             "id": self.engine.model_name(),
             "object": "model",
             "created": self.created,
             "owned_by": "foretoken",
             "max_model_len": self.engine.limits().context,
-        })
+        });
+        let speculation = self.engine.speculation();
+        if speculation.method.is_some() {
+            model["speculation"] = json!(speculation);
+        }
+        model
     }
 
     fn model_of(&self, id: &str) -> Result<Reply<O>, Error> {

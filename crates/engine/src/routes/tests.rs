@@ -7,11 +7,14 @@ use pollster::block_on;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{EngineOptions, MAX_WAITING};
+use crate::{EngineOptions, MAX_WAITING, SpeculativeConfig};
 
 fn routes() -> Routes<CpuOps> {
+    routes_with(EngineOptions::new("tiny", "cpu reference"))
+}
+
+fn routes_with(options: EngineOptions) -> Routes<CpuOps> {
     let source = BytesSource(include_bytes!("../../../../tests/data/tiny.gguf"));
-    let options = EngineOptions::new("tiny", "cpu reference");
     let ops = CpuOps::with_threads(1);
     Routes::new(block_on(Engine::load(ops, &source, options, &mut |_| {})).unwrap())
 }
@@ -84,6 +87,15 @@ fn the_model_is_listed_and_found_by_its_name() {
     assert_eq!(list["data"][0]["max_model_len"], 64);
     let (status, model) = whole(handle(&routes, "GET", "/v1/models/tiny", ""));
     assert_eq!((status, &model), (200, &list["data"][0]));
+    assert!(model.get("speculation").is_none(), "it was not asked for");
+    let drafting = json!({"method": "ngram", "num_speculative_tokens": 2});
+    let drafting = routes_with(EngineOptions {
+        speculative_config: Some(SpeculativeConfig::parse(&drafting).unwrap()),
+        ..EngineOptions::new("tiny", "cpu reference")
+    });
+    let (_, model) = whole(handle(&drafting, "GET", "/v1/models/tiny", ""));
+    let expected = json!({"active": true, "method": "ngram", "reason": null});
+    assert_eq!(model["speculation"], expected);
     let (status, error) = whole(handle(&routes, "GET", "/v1/models/gpt", ""));
     assert_eq!(
         (status, &error["error"]["code"]),

@@ -50,6 +50,13 @@ impl Needs {
         }
     }
 
+    pub(crate) fn without_rules(self) -> Self {
+        Self {
+            rules: false,
+            ..self
+        }
+    }
+
     const fn slots(self) -> Slots {
         let rules = if self.rules {
             "lib/token_rules_table.wgsl"
@@ -207,11 +214,21 @@ impl GpuOps {
     }
 
     pub(crate) fn record_choose(&mut self, logits: &GpuActivation) {
-        assert_eq!(logits.rows, RowSet::Logits, "choose: logits");
+        let needs = self.needs_of_pass();
+        self.record_choice(logits, needs, true);
+    }
+
+    /// What the sequences of the pass's logit rows need together.
+    pub(crate) fn needs_of_pass(&self) -> Needs {
         let sequences = self.pass.logit_sequences;
-        let needs = (0..MAX_SEQUENCES)
+        (0..MAX_SEQUENCES)
             .filter(|slot| sequences & 1 << slot != 0)
-            .fold(Needs::default(), |needs, slot| needs.and(self.needs[slot]));
+            .fold(Needs::default(), |needs, slot| needs.and(self.needs[slot]))
+    }
+
+    /// Chooses with the kernels that `needs` takes. What is accepted is counted for penalties only where it `commits`.
+    pub(crate) fn record_choice(&mut self, logits: &GpuActivation, needs: Needs, commits: bool) {
+        assert_eq!(logits.rows, RowSet::Logits, "choose: logits");
         assert!(
             self.pass.logit_rows > 0,
             "choose: a pass without logit rows"
@@ -243,7 +260,7 @@ impl GpuOps {
         let state = self.state.clone();
         let params = [slices, vocab, 0, 0, 0, 0, 0, 0];
         self.recorder.dispatch(
-            &reduce_kernel(needs.rules),
+            &reduce_kernel(needs.rules && commits),
             params,
             &[&parts, &state, &rules],
             [1, 1, 1],

@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 pub(crate) mod choose;
+pub(crate) mod draft;
 pub(crate) mod embed;
 pub(crate) mod logprobs;
 pub(crate) mod matmul;

@@ -1,11 +1,10 @@
 //! `next_step`: the rows of the next pass, made on the device.
 
 use foretoken_core::{
-    Chosen, MAX_STEP_STOP_IDS, MatchOrder, NgramLookup, SequenceSlot, StepLimits, StepOutcome,
-    TokenId,
+    MAX_STEP_STOP_IDS, MatchOrder, NgramLookup, SequenceSlot, StepLimits, StepOutcome,
 };
 
-use crate::gpu_ops::{GpuOps, NON_FINITE};
+use crate::gpu_ops::{GpuOps, chosen_token};
 use crate::ops::MAX_STEP_ROWS;
 use crate::recording::{Access, Kernel, constants};
 
@@ -45,14 +44,14 @@ pub(crate) fn outcomes(words: &[u32]) -> impl Iterator<Item = StepOutcome> {
             return StepOutcome::default();
         }
         let accepted = words[2] as usize;
-        let chosen = |token: &TokenId| match *token {
-            NON_FINITE => Chosen::NonFinite,
-            token => Chosen::Token(token),
-        };
         StepOutcome {
             drafted: words[1] as usize,
             accepted,
-            chosen: words[4..].iter().take(accepted + 1).map(chosen).collect(),
+            chosen: words[4..]
+                .iter()
+                .take(accepted + 1)
+                .map(chosen_token)
+                .collect(),
         }
     })
 }

@@ -6,7 +6,7 @@ use foretoken_weights::{ByteSource, TensorConvention};
 
 use crate::{
     ModelsError,
-    config::{no_softcapping, positive_f32, read_config, read_layers, read_window},
+    config::{positive_f32, read_config, read_layers, read_window},
     decoder::{self, Decoder, DecoderSpec, LayerSpec},
     load_context::LoadContext,
     rope::RopeSpec,
@@ -25,7 +25,6 @@ pub(crate) async fn load<O: Ops, S: ByteSource + ?Sized>(
 ) -> Result<Decoder<O>, ModelsError> {
     let gguf = context.gguf;
     let config = read_config(architecture, gguf)?;
-    no_softcapping(architecture, gguf)?;
     let layers = config.num_hidden_layers;
     let window = read_window(architecture, gguf)?;
     // 1 a layer whose attention slides.

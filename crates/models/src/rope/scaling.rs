@@ -10,6 +10,7 @@ use std::f64::consts::PI;
 use foretoken_core::ModelConfig;
 use foretoken_weights::Gguf;
 
+use super::{LONG_FACTORS, ROPE_FREQS, SHORT_FACTORS};
 use crate::{ModelsError, config::positive_f32};
 
 /// Divisors of frequencies, `[pairs]` each, that a file has as tensors.
@@ -60,7 +61,31 @@ impl Scaling {
     pub(super) fn read(
         config: &ModelConfig,
         gguf: &Gguf,
-        factors: Factors,
+        mut factors: Factors,
+    ) -> Result<Self, ModelsError> {
+        let scaling = Self::of_kind(config, gguf, &mut factors)?;
+        refuse_beside(&scaling, &config.model_type, gguf)?;
+        // Taken by the kinds that have a use for them.
+        let left = [
+            (ROPE_FREQS, factors.all),
+            (LONG_FACTORS, factors.long),
+            (SHORT_FACTORS, factors.short),
+        ];
+        match left.into_iter().find(|(_, factors)| factors.is_some()) {
+            None => Ok(scaling),
+            Some((tensor, _)) => Err(ModelsError::UnsupportedFeature {
+                key: format!("{}.rope.scaling.type", config.model_type),
+                value: format!("{} beside a tensor `{tensor}`", scaling.name()),
+                supported: "supported: rope_freqs without a type or with none or linear, both rope_factors without a type or with longrope"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    fn of_kind(
+        config: &ModelConfig,
+        gguf: &Gguf,
+        factors: &mut Factors,
     ) -> Result<Self, ModelsError> {
         let architecture = &config.model_type;
         let name = |key: &str| format!("rope.scaling.{key}");
@@ -83,7 +108,7 @@ impl Scaling {
         match kind {
             Some("none") => Ok(Self::Divided {
                 by: 1.0,
-                factors: factors.all,
+                factors: factors.all.take(),
             }),
             // Files older than the type's key state the factor alone.
             None | Some("linear") if factors.long.is_none() => Ok(Self::Divided {
@@ -93,7 +118,7 @@ impl Scaling {
                     None => positive_f32(architecture, "rope.scale_linear", gguf)?
                         .map_or(1.0, f64::from),
                 },
-                factors: factors.all,
+                factors: factors.all.take(),
             }),
             Some("llama3") => {
                 let (low, high) = (required("low_freq_factor")?, required("high_freq_factor")?);
@@ -128,9 +153,11 @@ impl Scaling {
                 })
             }
             Some("longrope") | None | Some("linear") => {
-                let (long, short) = match (factors.long, factors.short) {
+                let (long, short) = match (factors.long.take(), factors.short.take()) {
                     (Some(long), Some(short)) => (long, short),
-                    _ => {
+                    // One of two is left, and so refused.
+                    (long, short) => {
+                        (factors.long, factors.short) = (long, short);
                         let set = |key: &str| divisors(architecture, key, config, gguf);
                         (set("long_factor")?, set("short_factor")?)
                     }
@@ -163,6 +190,16 @@ impl Scaling {
                 ),
                 supported: "supported: none, linear, llama3, yarn, longrope".to_owned(),
             }),
+        }
+    }
+
+    /// The kind's name.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Divided { .. } => "linear or none",
+            Self::Llama3 { .. } => "llama3",
+            Self::Yarn { .. } => "yarn",
+            Self::Long { .. } => "longrope",
         }
     }
 
@@ -227,6 +264,33 @@ impl Scaling {
             }
         }
     }
+}
+
+/// Refuses numbers that a file states beside its kind of scaling and that are not computed with, unless they change nothing.
+fn refuse_beside(scaling: &Scaling, architecture: &str, gguf: &Gguf) -> Result<(), ModelsError> {
+    let is_yarn = matches!(scaling, Scaling::Yarn { .. });
+    let is_long = matches!(scaling, Scaling::Long { .. });
+    // Each with the value that changes nothing, and whether the kind computes with any.
+    for (key, neutral, is_read) in [
+        // How much of the ramp between the frequencies counts.
+        ("yarn_ext_factor", f32::from(u8::from(is_yarn)), false),
+        ("yarn_log_multiplier", 0.0, false),
+        ("attn_factor", 1.0, is_yarn || is_long),
+        ("yarn_attn_factor", 1.0, is_yarn),
+    ] {
+        let key = format!("{architecture}.rope.scaling.{key}");
+        let found = gguf.metadata.f32(&key)?.unwrap_or(neutral);
+        // Below 0 stands for the usual.
+        let is_usual = found == neutral || (found < 0.0 && key.ends_with("ext_factor"));
+        if !is_usual && !is_read {
+            return Err(ModelsError::UnsupportedFeature {
+                key,
+                value: format!("{found} where the scaling is {}", scaling.name()),
+                supported: format!("supported: {neutral}"),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What YaRN multiplies cos and sin by.

@@ -259,14 +259,45 @@ pub(super) fn decoder(value: &Value) -> Result<(Spelling, bool), TextError> {
     Ok((spelling, strips))
 }
 
-/// The token that the file itself puts in front of a text.
+/// The token that the file itself puts in front of a text. One that it puts behind is left out: a prompt is there to be continued.
 pub(super) fn template_bos(value: &Value) -> Result<Option<u32>, TextError> {
-    for step in steps("post_processor", value)? {
-        if kind(step) == "TemplateProcessing" {
-            let name = step["single"][0]["SpecialToken"]["id"].as_str();
-            let id = name.and_then(|name| step["special_tokens"][name]["ids"][0].as_u64());
-            return Ok(id.and_then(|id| u32::try_from(id).ok()));
+    const FIELD: &str = "post_processor";
+    let mut template = None;
+    for step in steps(FIELD, value)? {
+        match kind(step) {
+            // Of offsets in the text alone.
+            "ByteLevel" => {}
+            "TemplateProcessing" if template.is_none() => template = Some(step),
+            other => return Err(unsupported(FIELD, other)),
         }
     }
-    Ok(None)
+    let Some(template) = template else {
+        return Ok(None);
+    };
+    let token = |part: &Value| {
+        let name = part["SpecialToken"]["id"].as_str()?;
+        let [id] = &template["special_tokens"][name]["ids"].as_array()?[..] else {
+            return None;
+        };
+        u32::try_from(id.as_u64()?).ok()
+    };
+    let is_text = |part: &Value| part["Sequence"]["id"] == "A";
+    let single = template["single"].as_array().map(Vec::as_slice);
+    let (front, behind) = match single.unwrap_or_default() {
+        [text] if is_text(text) => return Ok(None),
+        [text, behind] if is_text(text) => (None, Some(behind)),
+        [front, text] if is_text(text) => (Some(front), None),
+        [front, text, behind] if is_text(text) => (Some(front), Some(behind)),
+        _ => (None, Some(&Value::Null)),
+    };
+    if behind.is_some_and(|behind| token(behind).is_none()) {
+        return Err(unsupported(FIELD, template["single"].to_string()));
+    }
+    match front {
+        None => Ok(None),
+        Some(front) => match token(front) {
+            None => Err(unsupported(FIELD, template["single"].to_string())),
+            id => Ok(id),
+        },
+    }
 }

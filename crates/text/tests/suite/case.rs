@@ -14,15 +14,20 @@ pub struct Case {
 }
 
 impl Case {
+    /// The text, which a file may give as a repetition.
+    pub fn text(&self) -> Option<String> {
+        match (&self.text, &self.repeat) {
+            (Some(text), _) => Some(text.clone()),
+            (None, Some((prefix, unit, times, suffix))) => {
+                Some(format!("{prefix}{}{suffix}", unit.repeat(*times)))
+            }
+            (None, None) => None,
+        }
+    }
+
     /// Encodes, decodes and streams the text; says what differs.
     pub fn check(&self, tokenizer: &foretoken_text::Tokenizer) -> Result<(), String> {
-        let text = match (&self.text, &self.repeat) {
-            (Some(text), _) => text.clone(),
-            (None, Some((prefix, unit, times, suffix))) => {
-                format!("{prefix}{}{suffix}", unit.repeat(*times))
-            }
-            (None, None) => return Err("the case has no text".into()),
-        };
+        let text = self.text().ok_or("the case has no text")?;
         let shown: String = text.chars().take(40).collect();
         let fail = |what: &str, found: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
             Err(format!(

@@ -194,6 +194,60 @@ fn steps_that_are_not_known_are_named() {
         assert_eq!(*field, part, "{step}");
         assert!(error.to_string().len() < 400);
     }
+    // What is put around a text, and is not one token in front of it or behind.
+    let token = |id: &str| json!({"SpecialToken": {"id": id, "type_id": 0}});
+    let text = json!({"Sequence": {"id": "A", "type_id": 0}});
+    let template = |single: Vec<&Value>, ids: Value| json!({"type": "TemplateProcessing", "single": single, "special_tokens": {"<s>": {"ids": ids}}});
+    let bos = token("<s>");
+    let good = template(vec![&bos, &text], json!([1]));
+    let sequence = |steps: [&Value; 2]| json!({"type": "Sequence", "processors": steps});
+    for step in [
+        json!({"type": "BertProcessing", "sep": ["</s>", 2], "cls": ["<s>", 1]}),
+        json!({"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 1]}),
+        sequence([&good, &json!({"type": "Unheard"})]),
+        sequence([&good, &good]),
+        template(vec![&bos, &bos, &text], json!([1])),
+        template(vec![&text, &text], json!([1])),
+        template(vec![&bos], json!([1])),
+        template(vec![], json!([1])),
+        template(vec![&bos, &text], json!([1, 2])),
+        template(vec![&bos, &text], json!([])),
+        template(vec![&token("<unknown>"), &text], json!([1])),
+        template(vec![&text, &token("<unknown>")], json!([1])),
+    ] {
+        let error = error("bpe-llama3", |file| file["post_processor"] = step.clone());
+        let TextError::UnsupportedStep { field, .. } = &error else {
+            panic!("{step}: {error}");
+        };
+        assert_eq!(*field, "post_processor", "{step}");
+    }
+    // A token in front that the configuration does not call BOS: it says itself whether that is added, or nobody knows.
+    let files = Files::small("bpe-llama3");
+    let config = |json: Value| {
+        let config = json.to_string();
+        Tokenizer::from_json(
+            files.tokenizer.to_string().as_bytes(),
+            Some(config.as_bytes()),
+        )
+    };
+    let other = config(json!({"bos_token": "</s>"})).err().unwrap();
+    assert!(other.to_string().contains("post_processor"), "{other}");
+    let stated = config(json!({"bos_token": "</s>", "add_bos_token": false}));
+    assert!(!stated.unwrap().adds_bos());
+    // One in front of a text and one behind it, which is left out.
+    let mut tokenizer = files.tokenizer.clone();
+    for (step, adds_bos) in [
+        (
+            sequence([&json!({"type": "ByteLevel", "trim_offsets": false}), &good]),
+            true,
+        ),
+        (template(vec![&bos, &text, &bos], json!([1])), true),
+        (template(vec![&text, &bos], json!([1])), false),
+        (template(vec![&text], json!([1])), false),
+    ] {
+        tokenizer["post_processor"] = step;
+        assert_eq!(read(&tokenizer).unwrap().adds_bos(), adds_bos);
+    }
     // Expressions that are none, or too large to be made.
     for regex in ["(", "[z-a]", r"\p{Nonsense}", r"(\p{L}{1000}){1000}"] {
         let error = error("bpe-llama3", |file| {

@@ -8,3 +8,4 @@ mod published_templates;
 mod reference;
 mod references;
 mod tokenizer_json;
+mod vocabulary_map;

@@ -47,9 +47,16 @@ fn pieces_have_the_reference_ids() {
 #[test]
 fn the_references_tell_the_families_apart() {
     // One name of those that mean the same.
-    let families = PRE_TOKENIZERS
-        .iter()
-        .filter(|pre| !["refact", "starcoder", "llama3", "llama-v3"].contains(*pre));
+    let families = PRE_TOKENIZERS.iter().filter(|pre| {
+        ![
+            "refact",
+            "starcoder",
+            "llama3",
+            "llama-v3",
+            "deepseek-r1-qwen",
+        ]
+        .contains(*pre)
+    });
     let encoded: Vec<(&&str, Vec<u32>)> = families
         .map(|pre| {
             let mut spec = Reference::small("gpt-2").spec();
@@ -62,7 +69,7 @@ fn the_references_tell_the_families_apart() {
             }
             let tokenizer = Tokenizer::new(spec).unwrap();
             let text =
-                "a \n\n x 1234567890 e\u{301} getHTTPServer ,\u{4e00}a+b 0\u{200d}z \u{b2}!a b\n\nc x!+y";
+                "a \n\n x 1234567890 e\u{301} getHTTPServer ,\u{4e00}a+b 0\u{200d}z \u{b2}!a b\n\nc x!+y 567";
             (pre, tokenizer.encode(text, false).unwrap())
         })
         .collect();
@@ -84,7 +91,7 @@ fn long_texts_are_cut_without_a_trace() {
         let whole = tokenizer.encode(&text, false).unwrap();
         assert_eq!(
             tokenizer.decode(&whole).len(),
-            if pre == "qwen2" {
+            if ["qwen2", "deepseek-r1-qwen"].contains(&pre) {
                 text.len() - 3000
             } else {
                 text.len()

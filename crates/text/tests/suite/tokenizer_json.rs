@@ -106,6 +106,27 @@ fn no_control_token_can_be_typed() {
 }
 
 #[test]
+fn of_several_templates_those_for_chats_and_for_tools_are_taken() {
+    let mut files = Files::small("bpe-pieces");
+    let template =
+        |name: &str| serde_json::json!({"name": name, "template": format!("for {name}")});
+    files.config["chat_template"] = ["rag", "tool_use", "default"].map(template).to_vec().into();
+    let tokenizer = files.read().unwrap();
+    let source = |tokenizer: &Tokenizer, tools| {
+        let template = tokenizer.chat_template_for(tools);
+        template.unwrap().source().to_owned()
+    };
+    assert_eq!(source(&tokenizer, false), "for default");
+    assert_eq!(source(&tokenizer, true), "for tool_use");
+    // A template in a file of its own stands for all of them.
+    let tokenizer = tokenizer.with_chat_template("one".into());
+    assert_eq!(source(&tokenizer, true), "one");
+    // A single one is for both.
+    files.config["chat_template"] = "single".into();
+    assert_eq!(source(&files.read().unwrap(), true), "single");
+}
+
+#[test]
 fn a_template_and_ends_of_their_own() {
     let files = Files::small("bpe-pieces");
     let tokenizer = files

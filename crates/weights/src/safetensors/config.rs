@@ -184,6 +184,10 @@ impl Config {
                 family.activation,
             ));
         }
+        // The one key of which false asks for something.
+        if own.bool("is_causal")? == Some(false) {
+            return Err(own.unsupported("is_causal", "false", "attention to what came before"));
+        }
         let rope = rope::entries(own, family.has_local_rope(), family.theta, positions)?;
         for (key, value) in rope {
             self.set(key, value);
@@ -221,7 +225,8 @@ impl Config {
             Windows::None => return Ok(()),
             _ => own.u32("sliding_window")?,
         };
-        if !stated && family.windows != Windows::IfAsked {
+        // SmolLM3's class alone has no default.
+        if !stated && !family.skips_rope {
             window = Some(4096);
         }
         let layer_types = own.texts("layer_types")?;
@@ -234,14 +239,18 @@ impl Config {
         let Some(window) = window else {
             return Ok(());
         };
-        self.set("attention.sliding_window", NewValue::U32(window));
         if let Some(types) = &layer_types
             && types.len() != self.layers as usize
         {
             let problem = format!("has {} types for {} layers", types.len(), self.layers);
             return Err(own.malformed("layer_types", &problem));
         }
-        let pattern = match (layer_types, family.windows) {
+        let pattern: Vec<u32> = match (layer_types, family.windows) {
+            (Some(types), Windows::AllLayers) if types.iter().any(|name| name != SLIDING) => {
+                // transformers takes no notice of them in this family.
+                let known = "one window for all layers";
+                return Err(own.unsupported("layer_types", "of several kinds", known));
+            }
             (Some(types), _) => {
                 let other = |name: &&String| !matches!(name.as_str(), SLIDING | "full_attention");
                 if let Some(name) = types.iter().find(other) {
@@ -272,7 +281,10 @@ impl Config {
             // All of them.
             (None, _) => vec![1; self.layers as usize],
         };
-        self.set("attention.sliding_window_pattern", NewValue::U32s(pattern));
+        if pattern.contains(&1) {
+            self.set("attention.sliding_window", NewValue::U32(window));
+            self.set("attention.sliding_window_pattern", NewValue::U32s(pattern));
+        }
         Ok(())
     }
 

@@ -278,6 +278,16 @@ fn configurations_become_metadata() {
             .get("qwen2.attention.sliding_window")
             .is_none()
     );
+    // transformers' default, where they are asked for and no number is stated.
+    let unstated =
+        json!({ "model_type": "qwen2", "use_sliding_window": true, "max_window_layers": 0 });
+    let unstated = configured(unstated).unwrap().metadata;
+    let window = unstated.required_u32("qwen2.attention.sliding_window");
+    assert_eq!(window.unwrap(), 4096);
+    // By its default of 28 layers before the first none of these two slides.
+    let none = json!({ "model_type": "qwen3", "use_sliding_window": true, "is_causal": true });
+    let none = configured(none).unwrap().metadata;
+    assert!(none.get("qwen3.attention.sliding_window").is_none());
     let mut asked = qwen;
     asked["use_sliding_window"] = true.into();
     let asked = configured(asked).unwrap().metadata;
@@ -468,6 +478,15 @@ fn what_a_configuration_asks_for_and_is_not_known_is_refused_by_name() {
         ),
         (json!({ "logit_scale": 0.06 }), &["logit_scale", "0.06"]),
         (json!({ "sliding_window": 512 }), &["sliding_window", "512"]),
+        (json!({ "is_causal": false }), &["is_causal", "false"]),
+        (
+            json!({ "layer_types": ["full_attention", "sliding_attention"] }),
+            &["layer_types", "sliding_attention"],
+        ),
+        (
+            json!({ "model_type": "mistral", "layer_types": ["full_attention", "sliding_attention"] }),
+            &["layer_types", "one window"],
+        ),
         (json!({ "hidden_size": "wide" }), &["hidden_size", "wide"]),
         (json!({ "hidden_size": null }), &["hidden_size", "missing"]),
         (
@@ -506,6 +525,19 @@ fn what_a_configuration_asks_for_and_is_not_known_is_refused_by_name() {
     ] {
         refused(configured(with), parts);
     }
+    // transformers ties what is alike, and what is not it leaves as it is stored: the stored head is right in both cases.
+    let tied = halves(&[
+        ("model.embed_tokens.weight", &[8, 64]),
+        ("lm_head.weight", &[8, 64]),
+    ]);
+    let files = [
+        (
+            "config.json",
+            config(json!({ "tie_word_embeddings": true })),
+        ),
+        ("model.safetensors", tied),
+    ];
+    assert!(read(&files).unwrap().tensor("output.weight").is_some());
     // What asks for nothing, and what changes nothing.
     let nothing = json!({ "pretraining_tp": 1, "rope_scaling": null, "num_experts": 0, "is_decoder": false,
         "sliding_window": null, "_attn_implementation_autoset": true, "torch_dtype": "bfloat16", "eos_token_id": [1, 2], "bad_words": [] });

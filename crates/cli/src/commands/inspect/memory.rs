@@ -1,7 +1,8 @@
-//! What a model takes of the device's memory, by the length of its context: planned by the code that loads it.
+//! Whether a model loads, and what it takes of the device's memory, by the length of its context: planned by the code that loads it.
 
 use foretoken_engine::{ModelReport, Quantization, plan_context};
 use foretoken_gpu::{GpuOps, GpuOptions};
+use foretoken_reference::CpuOps;
 use foretoken_weights::{FileSource, Gguf};
 use serde::Serialize;
 
@@ -33,6 +34,18 @@ struct Plan {
     scratch_bytes: u64,
     /// With keys and values as the device's tier stores them.
     total_bytes: u64,
+}
+
+/// Why no device would load the model: a tensor that is missing, of another shape or of no use, a feature that is not supported.
+/// What there is no memory for is another matter.
+pub async fn problem(source: &FileSource, quantize: Option<Quantization>) -> Option<String> {
+    let gguf = match Gguf::read(source).await {
+        Ok(gguf) => gguf,
+        Err(error) => return Some(error.to_string()),
+    };
+    let planned = plan_context::<_, FileSource>(&mut CpuOps::new(), &gguf, 1, quantize).await;
+    let error = planned.err()?;
+    (error.code() != "out_of_memory").then(|| error.to_string())
 }
 
 /// Plans on the device that would be taken; `None` where it does not open, or the file states no context.
