@@ -3,15 +3,14 @@
 use foretoken_core::{Clock, LanguageModel, MAX_STEPS_A_WAIT, Ops, Phase, Row, TokenId};
 
 use crate::auto::Way;
-use crate::choices::{Choices, choices_of_draft, read_choices};
-use crate::draft_model::Committed;
+use crate::choices::{Choices, read_choices};
 use crate::in_flight::InFlight;
 use crate::prefill::{check_prompt, run_prompt};
 use crate::sequence::position;
 use crate::{
-    AbortSignal, AcceptanceEstimate, AcceptanceStatistics, AggregateCounters, Auto, Block,
-    DecodeError, DecodeOptions, Draft, FinishReason, MAX_SPECULATIVE_TOKENS, Sequence,
-    StatisticsLevel, TokenProvenance,
+    AbortSignal, AcceptanceEstimate, AcceptanceStatistics, AggregateCounters, Block, DecodeError,
+    DecodeOptions, Draft, FinishReason, MAX_SPECULATIVE_TOKENS, Sequence, StatisticsLevel,
+    TokenProvenance,
 };
 
 /// One answer in the making. The first step runs the prompt; every further one decodes: it drafts, verifies the
@@ -25,7 +24,7 @@ pub struct DecodeLoop {
     pub(crate) prompt_len: usize,
     pub(crate) options: DecodeOptions,
     pub(crate) in_flight: Option<InFlight>,
-    abort: AbortSignal,
+    pub(crate) abort: AbortSignal,
     finish: Option<FinishReason>,
     pub(crate) statistics: Option<Box<AcceptanceStatistics>>,
     counters: AggregateCounters,
@@ -297,69 +296,6 @@ impl DecodeLoop {
         // What the cache holds for drafts that were not accepted needs no roll-back: the next pass overwrites it.
         self.sequence.set_kv_len(to);
         Ok(choices)
-    }
-
-    /// One step whose `k` drafts, or fewer, the draft model makes on the device.
-    async fn step_by_model<O: Ops>(
-        &mut self,
-        ops: &mut O,
-        model: &dyn LanguageModel<O>,
-        mut draft: Draft<'_, O>,
-        committed: Committed,
-        k: usize,
-    ) -> Result<Block, DecodeError> {
-        let logprobs = self.options.logprobs;
-        let to = self.sequence.tokens().len();
-        let clock = self.start_clock();
-        let waited = draft.catch_up(ops, &committed, &self.abort).await?;
-        if let Some(statistics) = detailed(&mut self.statistics).filter(|_| waited) {
-            statistics.draft_time_ms += elapsed_ms(clock);
-        }
-        let clock = self.start_clock();
-        let vocab = model.config().vocab_size;
-        let by = self.options.adaptive.as_ref();
-        let by = by.or(self
-            .options
-            .auto
-            .as_mut()
-            .and_then(|auto| auto.model().map(|m| &*m)));
-        let log_confidence = by.and_then(|adaptive| adaptive.next_log_confidence(k));
-        draft.record(ops, &committed, k, vocab, log_confidence);
-        ops.begin_next(k, position(to - 1 + k));
-        let logits = model.forward(ops);
-        ops.choose(logits);
-        if let Some(top) = logprobs {
-            ops.logprobs(logits, top);
-        }
-        ops.submit()?;
-        let waiting = self.start_clock();
-        let drafted = ops.read_drafted().await?;
-        let choices = choices_of_draft(ops, &drafted, k, to - 1, vocab, logprobs.is_some()).await?;
-        draft.ran(committed, &drafted.drafts, k);
-        let step_ms = elapsed_ms(clock);
-        let drafts = drafted.drafts.len();
-        // Where the draft ended early, the pass that ended it chose a token that was left out.
-        let proposed = k.min(drafts + 1);
-        if let Some(statistics) = &mut self.statistics {
-            statistics.num_proposed_tokens += proposed as u64;
-            statistics.num_draft_passes += proposed as u64;
-        }
-        if let Some(statistics) = detailed(&mut self.statistics) {
-            statistics.verify_time_ms += step_ms;
-            statistics.sync_time_ms += elapsed_ms(waiting);
-        }
-        let auto = &mut self.options.auto;
-        let adaptive = self.options.adaptive.as_mut();
-        if let Some(adaptive) = adaptive.or(auto.as_mut().and_then(Auto::model)) {
-            let accepted = choices.accepted;
-            adaptive.record_confidence(&drafted.log_confidences, accepted);
-            let pass_ms = adaptive.record_whole_step(proposed, drafts, accepted, step_ms);
-            if let Some(auto) = auto {
-                auto.record_pass_of_hosts(drafts + 1, pass_ms);
-            }
-        }
-        self.sequence.set_kv_len(to);
-        Ok(self.finish_step(choices, drafts))
     }
 
     /// Commits the target's tokens up to the first that ends the answer.

@@ -22,6 +22,7 @@ mod block;
 mod choices;
 mod decode_loop;
 mod draft_model;
+mod draft_step;
 pub mod drafters;
 mod error;
 mod in_flight;

@@ -20,6 +20,7 @@ use crate::ops::next_step::{LIMIT_BYTES, OUTCOME_BYTES, limit_words};
 use crate::pace::Pace;
 use crate::planned::{Plan, PlannedBytes};
 use crate::recording::{Buffer, Copy, Profile, Recorder, UNIFORM_BYTES};
+use crate::scratch::Scratch;
 use crate::steps_in_flight::StepsInFlight;
 use crate::tier::Tier;
 
@@ -162,7 +163,7 @@ pub struct GpuOps {
     /// What the next draft continues.
     pub(crate) draft_start: Buffer,
     /// Scratch that was replaced by a larger buffer of which it is not known yet whether there was memory for it.
-    outgrown: Vec<(Scratch, Option<Buffer>)>,
+    pub(crate) outgrown: Vec<(Scratch, Option<Buffer>)>,
     steps: StepsInFlight,
     pace: Pace,
     readback: wgpu::Buffer,
@@ -313,64 +314,6 @@ impl GpuOps {
     pub(crate) fn kv_scalar_bytes(&self) -> u64 {
         if self.tier().f16 { 2 } else { 4 }
     }
-
-    pub(crate) fn grow_token_rules(&mut self, bytes: u64) -> Result<(), OpsError> {
-        self.grow(Scratch::TokenRules, bytes)
-    }
-
-    fn scratch(&mut self, which: Scratch) -> &mut Option<Buffer> {
-        match which {
-            Scratch::Attention => &mut self.attention_parts,
-            Scratch::Choose => &mut self.choose_parts,
-            Scratch::History => &mut self.history,
-            Scratch::TokenRules => &mut self.token_rules,
-        }
-    }
-
-    /// Sees to it that a scratch buffer has `bytes` at least.
-    fn grow(&mut self, which: Scratch, bytes: u64) -> Result<(), OpsError> {
-        let place = self.scratch(which);
-        if place
-            .as_ref()
-            .is_some_and(|buffer| buffer.raw.size() >= bytes)
-        {
-            return Ok(());
-        }
-        let recorder = &mut self.recorder;
-        let before = recorder.plan.all;
-        let grown = recorder.buffer(which.name(), bytes)?;
-        if recorder.plan.on {
-            // What was only planned is no buffer to keep: the largest stands for all.
-            let size = recorder.plan.all - before;
-            recorder.plan.all = before;
-            let largest = recorder.plan.grown.entry(which.name()).or_default();
-            *largest = size.max(*largest);
-        } else {
-            let outgrown = self.scratch(which).replace(grown);
-            self.outgrown.push((which, outgrown));
-        }
-        Ok(())
-    }
-}
-
-/// Scratch that all models on the ops share, of the size that the largest needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scratch {
-    Attention,
-    Choose,
-    History,
-    TokenRules,
-}
-
-impl Scratch {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Attention => "attention partials",
-            Self::Choose => "argmax partials",
-            Self::History => "history",
-            Self::TokenRules => "token rules",
-        }
-    }
 }
 
 impl Ops for GpuOps {
@@ -500,10 +443,7 @@ impl Ops for GpuOps {
     }
 
     fn forget_failures(&mut self) {
-        // What replaced these may be no buffer.
-        while let Some((which, outgrown)) = self.outgrown.pop() {
-            *self.scratch(which) = outgrown;
-        }
+        self.restore_outgrown();
         self.recorder.gpu.forget();
     }
 
@@ -742,6 +682,7 @@ impl Ops for GpuOps {
         assert!(self.pass.chose, "read_chosen follows choose and submit");
         let words = self.recorder.read(&self.readback, CHOSEN_BYTES).await?;
         self.pace.waited();
+        self.outgrown.clear();
         Ok(words
             .iter()
             .take(self.pass.logit_rows as usize)

@@ -36,6 +36,7 @@ mod patience;
 mod planned;
 mod probe;
 mod recording;
+mod scratch;
 mod shader_text;
 mod shaders;
 mod steps_in_flight;
