@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use foretoken_core::NO_COUNTERPART;
 use foretoken_tests::model_file::{SMOLLM2, vocabulary};
-use foretoken_text::{FollowedTokens, NO_TOKEN, Tokenizer, VocabularyMap, VocabularyMatch};
+use foretoken_text::{FollowedTokens, Tokenizer, VocabularyMap, VocabularyMatch};
 use serde::Deserialize;
 
 /// Part of the repository.
@@ -131,7 +132,7 @@ impl Pair {
         let pairs: Vec<(u32, u32)> = (0_u32..)
             .zip(self.map.to_target().iter().copied())
             .filter(|(draft, target)| {
-                *target != NO_TOKEN && !self.draft.decode(&[*draft]).is_empty()
+                *target != NO_COUNTERPART && !self.draft.decode(&[*draft]).is_empty()
             })
             .collect();
         let found = (share.pairs, share.draft_tokens, share.target_tokens);
@@ -147,7 +148,10 @@ impl Pair {
             (self.map.to_target(), self.map.to_draft()),
             (self.map.to_draft(), self.map.to_target()),
         ] {
-            for (id, other) in (0_u32..).zip(from).filter(|(_, other)| **other != NO_TOKEN) {
+            for (id, other) in (0_u32..)
+                .zip(from)
+                .filter(|(_, other)| **other != NO_COUNTERPART)
+            {
                 assert_eq!(to[*other as usize], id);
             }
         }

@@ -194,8 +194,8 @@ fn run(address: SocketAddr, home: &Path, args: &[&str], variables: &[(&str, &str
 
 const TOKEN: [(&str, &str); 1] = [("HF_TOKEN", "hf_secret")];
 
-/// Four tokens of a model.
-fn complete(hub: &Hub, home: &Path, model: &str, variables: &[(&str, &str)]) -> Output {
+/// Four tokens of a model, with further arguments.
+fn complete_with(hub: &Hub, home: &Path, more: &[&str], variables: &[(&str, &str)]) -> Output {
     let args = [
         "complete",
         "--device",
@@ -207,37 +207,29 @@ fn complete(hub: &Hub, home: &Path, model: &str, variables: &[(&str, &str)]) -> 
         "--temperature",
         "0",
         "--json",
-        "--model",
-        model,
     ];
-    run(hub.address, home, &args, variables)
+    run(hub.address, home, &[&args, more].concat(), variables)
+}
+
+/// Four tokens of a model.
+fn complete(hub: &Hub, home: &Path, model: &str, variables: &[(&str, &str)]) -> Output {
+    complete_with(hub, home, &["--model", model], variables)
 }
 
 /// The same of TINY, with a draft model.
 fn complete_with_draft(hub: &Hub, home: &Path, draft: &str) -> Output {
     let model = format!("{DATA}/tiny.gguf");
-    let config = r#"{"method": "draft_model", "num_speculative_tokens": 2}"#;
-    let args = [
-        "complete",
-        "--device",
-        "cpu",
-        "--prompt",
-        "The",
-        "--max-tokens",
-        "4",
-        "--temperature",
-        "0",
-        "--json",
+    let more = [
         "--per-request-spec-decode-metrics",
         "detailed",
         "--speculative-config",
-        config,
+        r#"{"method": "draft_model", "num_speculative_tokens": 2}"#,
         "--model",
         &model,
         "--draft-model",
         draft,
     ];
-    run(hub.address, home, &args, &[])
+    complete_with(hub, home, &more, &[])
 }
 
 fn assert_text(output: &Output) {

@@ -1,7 +1,8 @@
 //! Drafting with a model, step by step on the device: what the device is told, what it tells, and [`HostDraft`], which is the
 //! definition of it.
 
-use crate::{Chosen, Position, Row, SequenceSlot, TokenId};
+use crate::sampling::token_logprobs;
+use crate::{Chooser, Chosen, Position, Row, SequenceSlot, TokenId};
 
 /// What a draft continues, and how far.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,6 +60,26 @@ impl HostDraft {
     /// See [`crate::Ops::start_draft`].
     pub fn start(&mut self, start: DraftStart) {
         self.start = Some(start);
+    }
+
+    /// Chooses by `chooser` after `row`, whose `logits` are the draft model's, and takes that in as [`HostDraft::advance`] does.
+    ///
+    /// # Panics
+    /// If no draft was started.
+    pub fn choose(
+        &mut self,
+        chooser: &Chooser,
+        row: Row,
+        logits: &[f32],
+        choice: &DraftChoice,
+        to_target: Option<&[TokenId]>,
+    ) {
+        let chosen = chooser.choose_draft(logits, row.position, choice.vocab, to_target.is_some());
+        let log_probability = match chosen {
+            Chosen::Token(token) => token_logprobs(logits, token, 0).chosen,
+            Chosen::NonFinite => 0.0,
+        };
+        self.advance(row, chosen, log_probability, choice, to_target);
     }
 
     /// Takes in what the draft model chose after `row`, with ln of its probability, and makes the rows of the next pass. `to_target`:

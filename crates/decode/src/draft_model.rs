@@ -9,7 +9,7 @@
 //! Nothing of it can change an answer: it may hold anything, and the drafts would only be worse.
 
 use foretoken_core::{
-    DraftChoice, DraftStart, LanguageModel, MAX_VERIFY_ROWS, Ops, Phase, SequenceSlot, TokenId,
+    DraftChoice, DraftStart, LanguageModel, MAX_VERIFY_ROWS, Ops, Phase, Row, SequenceSlot, TokenId,
 };
 
 use crate::prefill::fill_cache;
@@ -134,9 +134,15 @@ impl<O: Ops> Draft<'_, O> {
         log_confidence: Option<f32>,
     ) {
         let Committed { tokens, last, slot } = committed;
-        let mut sequence = Sequence::new(*slot);
-        sequence.commit(tokens);
-        let rows = sequence.rows(self.cache.tokens.len(), tokens.len());
+        let kept = self.cache.tokens.len();
+        let rows: Vec<Row> = (kept..)
+            .zip(&tokens[kept..])
+            .map(|(at, &token)| Row {
+                token,
+                position: position(at),
+                sequence: *slot,
+            })
+            .collect();
         let (token, at) = *last;
         ops.start_draft(&DraftStart {
             token,

@@ -460,15 +460,9 @@ impl Ops for ScriptOps {
         assert_eq!(self.logit_rows, 1, "a draft model's pass has one logit row");
         let row = self.pass[self.pass.len() - 1];
         let chooser = &self.choosers[row.sequence as usize];
-        let mapped = to_target.is_some();
-        let chosen = chooser.choose_draft(&self.logits, row.position, choice.vocab, mapped);
-        let log_probability = match chosen {
-            Chosen::Token(token) => token_logprobs(&self.logits, token, 0).chosen,
-            Chosen::NonFinite => 0.0,
-        };
         let to_target = to_target.map(Vec::as_slice);
         self.draft
-            .advance(row, chosen, log_probability, choice, to_target);
+            .choose(chooser, row, &self.logits, choice, to_target);
         self.next_rows = self.draft.rows().to_vec();
     }
 

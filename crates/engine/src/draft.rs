@@ -9,7 +9,7 @@ use std::sync::Arc;
 use foretoken_core::{LanguageModel, Ops, TokenId};
 use foretoken_decode::{Draft, DraftCache, DraftVocabulary, Translation};
 use foretoken_models::{LoadOptions, Quantization, load_model, trained_context_length};
-use foretoken_text::{FollowedTokens, NO_TOKEN, Tokenizer, VocabularyMap, VocabularyMatch};
+use foretoken_text::{FollowedTokens, Tokenizer, VocabularyMap, VocabularyMatch};
 use foretoken_weights::{ByteSource, Gguf};
 use serde::Serialize;
 
@@ -104,8 +104,7 @@ impl Translation for Followed {
     }
 
     fn counterpart(&self, proposed: TokenId) -> Option<TokenId> {
-        let own = *self.map.to_draft().get(proposed as usize)?;
-        (own != NO_TOKEN).then_some(own)
+        self.map.draft_token(proposed)
     }
 }
 

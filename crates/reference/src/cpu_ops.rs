@@ -1,6 +1,6 @@
 //! [`CpuOps`].
 
-use foretoken_core::sampling::{TokenLogprobs, token_logprobs};
+use foretoken_core::sampling::TokenLogprobs;
 use foretoken_core::{
     AttentionShape, Chooser, Chosen, DraftChoice, DraftStart, Drafted, GluActivation, HostDraft,
     HostSteps, KvShape, MatrixLayout, MatrixPart, NgramLookup, Ops, OpsError, Phase, Position,
@@ -406,15 +406,8 @@ impl Ops for CpuOps {
         self.reach(row.sequence);
         let values = logits.read(1);
         let chooser = &self.choosers[row.sequence as usize];
-        let mapped = to_target.is_some();
-        let chosen = chooser.choose_draft(&values, row.position, choice.vocab, mapped);
-        let log_probability = match chosen {
-            Chosen::Token(token) => token_logprobs(&values, token, 0).chosen,
-            Chosen::NonFinite => 0.0,
-        };
         let to_target = to_target.map(Vec::as_slice);
-        self.draft
-            .advance(row, chosen, log_probability, choice, to_target);
+        self.draft.choose(chooser, row, &values, choice, to_target);
         self.next_rows = self.draft.rows().to_vec();
     }
 

@@ -87,4 +87,4 @@ pub use pre_tokenizer::PRE_TOKENIZERS;
 pub use stop::{MAX_STOP_CHARS, MAX_STOP_STRINGS, StopEvent, StopStrings};
 pub use tokenizer::Tokenizer;
 pub use vocabulary::VocabularySpec;
-pub use vocabulary_map::{NO_TOKEN, VocabularyMap, VocabularyMatch};
+pub use vocabulary_map::{VocabularyMap, VocabularyMatch};

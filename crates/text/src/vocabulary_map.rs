@@ -14,15 +14,12 @@
 
 use std::sync::Arc;
 
-use foretoken_core::TokenId;
+use foretoken_core::{NO_COUNTERPART, TokenId};
 
 use crate::Tokenizer;
 use crate::bytes::TokenBytes;
 use crate::mapped_share::MappedShare;
 use crate::spelled_tokens::{SpelledTokens, TokenClass};
-
-/// Stands in a map for "no token".
-pub const NO_TOKEN: TokenId = u32::MAX;
 
 /// Spellings with which a turn of a chat ends, rather than a text.
 const TURN_ENDS: [&str; 7] = [
@@ -122,8 +119,8 @@ impl VocabularyMap {
         let draft_tokens = SpelledTokens::new(&draft);
         let target_tokens = SpelledTokens::new(target);
         let mut links = Links {
-            to_target: vec![NO_TOKEN; draft.classes().len()],
-            to_draft: vec![NO_TOKEN; target.classes().len()],
+            to_target: vec![NO_COUNTERPART; draft.classes().len()],
+            to_draft: vec![NO_COUNTERPART; target.classes().len()],
         };
         let mut pairs = 0_u32;
         for (draft_id, target_id) in draft_tokens.pairs(&target_tokens) {
@@ -147,12 +144,12 @@ impl VocabularyMap {
         }
     }
 
-    /// For each id of the draft's vocabulary the target's, or [`NO_TOKEN`]. Rows of the draft's head beyond have no token.
+    /// For each id of the draft's vocabulary the target's, or [`NO_COUNTERPART`]. Rows of the draft's head beyond have no token.
     pub fn to_target(&self) -> &[TokenId] {
         &self.to_target
     }
 
-    /// For each id of the target's vocabulary the draft's, or [`NO_TOKEN`].
+    /// For each id of the target's vocabulary the draft's, or [`NO_COUNTERPART`].
     pub fn to_draft(&self) -> &[TokenId] {
         &self.to_draft
     }
@@ -168,9 +165,9 @@ impl VocabularyMap {
     }
 
     /// The draft's token for one of the target's.
-    pub(crate) fn draft_token(&self, target: TokenId) -> Option<TokenId> {
+    pub fn draft_token(&self, target: TokenId) -> Option<TokenId> {
         let id = *self.to_draft.get(usize::try_from(target).ok()?)?;
-        (id != NO_TOKEN).then_some(id)
+        (id != NO_COUNTERPART).then_some(id)
     }
 
     /// The bytes of the target's token; none for control tokens and ids beyond the vocabulary.
@@ -223,8 +220,8 @@ impl Links {
         if let (Some(to_target), Some(to_draft)) = (
             self.to_target.get_mut(draft_at),
             self.to_draft.get_mut(target_at),
-        ) && *to_target == NO_TOKEN
-            && *to_draft == NO_TOKEN
+        ) && *to_target == NO_COUNTERPART
+            && *to_draft == NO_COUNTERPART
         {
             *to_target = target;
             *to_draft = draft;
@@ -234,8 +231,9 @@ impl Links {
     /// Links the tokens without a partner, the first with the first and so on.
     fn link_in_order(&mut self, draft: &[TokenId], target: &[TokenId]) {
         let free = |map: &[TokenId], ids: &[TokenId]| -> Vec<TokenId> {
-            let is_free =
-                |id: &TokenId| usize::try_from(*id).is_ok_and(|at| map.get(at) == Some(&NO_TOKEN));
+            let is_free = |id: &TokenId| {
+                usize::try_from(*id).is_ok_and(|at| map.get(at) == Some(&NO_COUNTERPART))
+            };
             ids.iter().copied().filter(is_free).collect()
         };
         let draft = free(&self.to_target, draft);

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use foretoken_core::NO_COUNTERPART;
 use foretoken_text::{
-    FollowedTokens, MIN_MAPPED_SHARE, MappedShare, NO_TOKEN, Tokenizer, VocabularyMap,
-    VocabularyMatch, VocabularySpec, byte_alphabet,
+    FollowedTokens, MIN_MAPPED_SHARE, MappedShare, Tokenizer, VocabularyMap, VocabularyMatch,
+    VocabularySpec, byte_alphabet,
 };
 
 use crate::reference::Reference;
@@ -125,7 +126,7 @@ fn a_token_means_the_one_with_the_same_bytes_or_the_same_role() {
     let of_draft = |token: &str| draft_vocabulary.id(token);
     let of_target = |token: &str| target_vocabulary.id(token);
     let byte = |byte: u8| 6 + u32::from(byte);
-    let mut expected = vec![NO_TOKEN; target_vocabulary.tokens.len()];
+    let mut expected = vec![NO_COUNTERPART; target_vocabulary.tokens.len()];
     for value in 0..=255 {
         expected[usize::from(value)] = byte(value);
     }
@@ -149,9 +150,9 @@ fn a_token_means_the_one_with_the_same_bytes_or_the_same_role() {
     }
     // "ab" and "<pad>" are unused in one of the two, "<a>" a control token of the target alone.
     assert_eq!(map.to_draft(), expected);
-    let mut expected = vec![NO_TOKEN; draft_vocabulary.tokens.len()];
+    let mut expected = vec![NO_COUNTERPART; draft_vocabulary.tokens.len()];
     for (id, token) in (0..).zip(map.to_draft()) {
-        if *token != NO_TOKEN {
+        if *token != NO_COUNTERPART {
             expected[*token as usize] = id;
         }
     }
@@ -176,7 +177,7 @@ fn bos_means_bos_where_both_have_it_in_front() {
         let expected = if draft_adds && target_adds {
             256
         } else {
-            NO_TOKEN
+            NO_COUNTERPART
         };
         assert_eq!(map.to_target()[256], expected);
         let mut followed = FollowedTokens::new(map);
