@@ -139,7 +139,8 @@ export function localHost(onLost: (error: EngineError) => void): Host {
       engine.free();
       throw signal.reason;
     }
-    if (engine.draftIsCorrupt) await draft?.discard?.();
+    // What merely could not be read may be whole.
+    if (engine.draftIsCorrupt && draft?.ranges.failure === undefined) await draft?.discard?.();
     verified = opened.isVerified;
     return engine;
   }

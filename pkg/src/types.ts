@@ -271,8 +271,13 @@ export interface EngineInfo {
   wasmBytes: number;
   /** Whether the SHA-256 of the model's file was known and is right. (A draft model changes no answer.) */
   integrity: "verified" | "unverified";
-  /** `draft`: the draft model's name, where one was given, used or not. */
-  speculation: { active: boolean; method: string | null; reason: string | null; draft?: string; draft_problem?: string };
+  /**
+   * `draft`: the draft model's name, where one was given, used or not. `draft_mapped_share`: where its vocabulary is another than the model's,
+   * the part of a sample text that both write in the same tokens, 0 to 1.
+   */
+  speculation: {
+    active: boolean; method: string | null; reason: string | null; draft?: string; draft_mapped_share?: number; draft_problem?: string;
+  };
   /** Whether drafting can change no answer on this device, as the check at loading found it. */
   rowInvariance: "holds" | "holds_padded" | "broken" | "not_checked";
 }

@@ -174,6 +174,31 @@ await step("a file of one's own is dropped or chosen, and a bad address is said"
   await page.locator("#model-status", { hasText: /^dropped on / }).waitFor({ timeout: LOAD_MS });
 });
 
+await step("a second model drafts; one that cannot is left out, and said", async () => {
+  equal(await page.locator("#method-draft-model").isDisabled(), true);
+  await page.selectOption("#draft-picker", "file");
+  // Nothing loads before the second is chosen too.
+  await page.setInputFiles("#file", TINY);
+  equal(await text("#load"), "Load");
+  await page.setInputFiles("#draft-file", TINY);
+  await page.click("#load");
+  await page.locator("#model-status", { hasText: /^tiny, with tiny to draft, on / }).waitFor({ timeout: LOAD_MS });
+  equal(await page.inputValue("#method"), "auto");
+  await page.selectOption("#method", "draft_model");
+  await page.click("#reset");
+  await page.fill("#question", "the cat");
+  await page.press("#question", "Enter");
+  await page.locator("#stop:not([disabled])").waitFor();
+  await idle(ANSWER_MS);
+  const accepted = /^(\d+) of \1 drafts accepted/;
+  const status = await text("#acceptance-status");
+  if (!accepted.test(status)) throw new Error(`the model is its own draft: ${status}`);
+  await page.setInputFiles("#draft-file", { name: "broken.gguf", mimeType: "", buffer: Buffer.from("GGUF") });
+  await page.click("#load");
+  await page.locator("#model-status", { hasText: /^tiny on .* It drafts without a model: .*broken/ }).waitFor({ timeout: LOAD_MS });
+  equal(await page.inputValue("#method"), "ngram");
+});
+
 await step("the page fits 360 px, light and dark", async () => {
   await shoot("light");
   await page.emulateMedia({ colorScheme: "dark" });

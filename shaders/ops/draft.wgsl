@@ -47,14 +47,14 @@ fn main() {
       confidence += bitcast<f32>(logprobs[0].y);
     }
     // What is not finite, and what has no counterpart, is the largest id.
-    let goes_on = counterpart < params.vocab && (params.stops_early == 0u || confidence >= start.log_confidence);
-    if (goes_on) {
+    let proposed = counterpart < params.vocab;
+    if (proposed) {
       state.drafts[state.drafted] = counterpart;
       state.log_confidences[state.drafted] = confidence;
       state.drafted++;
-    } else {
-      state.drafting = 0u;
     }
+    let sure = params.stops_early == 0u || confidence >= start.log_confidence;
+    state.drafting = select(0u, 1u, proposed && sure);
   }
   var rows = state.drafting;
   if (params.last == 0u) {

@@ -75,7 +75,7 @@ fn the_kernel_is_the_definition() {
     let on_cpu = block_on(load_file(&mut cpu, &path));
     let whole = drafted(&mut cpu, &*on_cpu, 6, Some(f32::MIN), None);
     assert_eq!(whole.drafts.len(), 6);
-    // Between two confidences each: the device's differ in their last bits.
+    // Between two confidences each: the device's differ in their last bits. The first token below it is the last.
     let limits: Vec<f32> = std::iter::once(0.0)
         .chain(whole.log_confidences.iter().copied())
         .zip(&whole.log_confidences)
@@ -95,7 +95,7 @@ fn the_kernel_is_the_definition() {
             let got = drafted(&mut gpu, &*on_gpu, k, None, None);
             assert_eq!(got, expected, "{tier} {k}");
         }
-        for (len, limit) in limits.iter().enumerate() {
+        for (len, limit) in (1..).zip(&limits) {
             let expected = drafted(&mut cpu, &*on_cpu, 6, Some(*limit), None);
             assert_eq!(expected.drafts, whole.drafts[..len], "above {limit}");
             let got = drafted(&mut gpu, &*on_gpu, 6, Some(*limit), None);
@@ -115,6 +115,27 @@ fn the_kernel_is_the_definition() {
         let got = drafted(&mut gpu, &*on_gpu, 6, None, Some(&on_gpu_ids));
         assert_eq!(got, expected, "{tier} mapped");
     }
+}
+
+/// A bind group holds its buffers, also those of a model that failed and was dropped.
+#[test]
+fn who_carries_on_without_a_draft_keeps_none_of_its_bind_groups() {
+    let path = data_file("tiny.gguf");
+    let tier = Tier::parse("base").unwrap();
+    let Some(mut gpu) = gpu::open(tier) else {
+        return;
+    };
+    let model = block_on(load_file(&mut gpu, &path));
+    let first = drafted(&mut gpu, &*model, 2, None, None);
+    let made = gpu.counters().bind_groups_created;
+    assert_eq!(drafted(&mut gpu, &*model, 2, None, None), first);
+    assert_eq!(gpu.counters().bind_groups_created, made, "all were there");
+    gpu.discard();
+    block_on(gpu.flush()).unwrap();
+    gpu.forget_failures();
+    assert_eq!(drafted(&mut gpu, &*model, 2, None, None), first);
+    let again = gpu.counters().bind_groups_created - made;
+    assert!(again > 0 && again <= made, "{again} of {made} made again");
 }
 
 fn prompts() -> Vec<Vec<TokenId>> {
@@ -214,8 +235,7 @@ fn body(prompt: &[TokenId], temperature: f64, max_tokens: usize, speculation: Va
     })
 }
 
-#[test]
-fn a_model_that_drafts_for_itself_is_always_right() {
+fn drafting_for_itself(max_tokens: usize) {
     let config = json!({"method": "draft_model", "num_speculative_tokens": 7, "adaptive": false});
     let tier = Tier::parse("subgroup-f16").unwrap();
     let Some(engine) = engine_twice("gpu_draft_model itself", tier, &config) else {
@@ -223,11 +243,11 @@ fn a_model_that_drafts_for_itself_is_always_right() {
     };
     for temperature in [0.0, 0.8] {
         let prompt = &prompts()[0];
-        let drafted = answer(&engine, &body(prompt, temperature, 256, json!({})));
+        let drafted = answer(&engine, &body(prompt, temperature, max_tokens, json!({})));
         let metrics = &drafted["metrics"]["speculative_decoding"];
         assert_eq!(metrics["draft_acceptance_rate"], 1.0, "{metrics}");
-        assert_eq!(metrics["num_spec_steps"], 32, "{metrics}");
-        let plain = answer(&engine, &body(prompt, temperature, 256, Value::Null));
+        assert_eq!(metrics["num_spec_steps"], max_tokens / 8, "{metrics}");
+        let plain = answer(&engine, &body(prompt, temperature, max_tokens, Value::Null));
         assert_eq!(
             drafted["choices"][0]["token_ids"], plain["choices"][0]["token_ids"],
             "at {temperature}"
@@ -235,7 +255,24 @@ fn a_model_that_drafts_for_itself_is_always_right() {
     }
 }
 
-fn every_method(test: &str, tier: Tier, prompts: &[Vec<TokenId>], max_tokens: usize) {
+#[test]
+fn a_model_that_drafts_for_itself_is_always_right() {
+    drafting_for_itself(64);
+}
+
+#[test]
+#[ignore = "a minute on a software driver; cargo xtask test --all"]
+fn a_long_answer_of_a_model_that_drafts_for_itself() {
+    drafting_for_itself(256);
+}
+
+fn every_method(
+    test: &str,
+    tier: Tier,
+    prompts: &[Vec<TokenId>],
+    methods: &[&str],
+    max_tokens: usize,
+) {
     let config = json!({"method": "auto", "num_speculative_tokens": 5});
     let Some(engine) = engine_twice(test, tier, &config) else {
         return;
@@ -250,7 +287,7 @@ fn every_method(test: &str, tier: Tier, prompts: &[Vec<TokenId>], max_tokens: us
                 )
             };
             let (plain, _) = ids(Value::Null);
-            for method in ["draft_model", "auto", "suffix", "ngram", "auto"] {
+            for method in methods {
                 let (drafted, metrics) = ids(json!({"method": method}));
                 assert_eq!(drafted, plain, "{tier} {method} at {temperature}");
                 println!(
@@ -265,12 +302,20 @@ fn every_method(test: &str, tier: Tier, prompts: &[Vec<TokenId>], max_tokens: us
 #[test]
 fn every_method_answers_as_plain_decoding_does() {
     let tier = Tier::parse("subgroup-f16").unwrap();
-    every_method("gpu_draft_model methods", tier, &prompts()[1..2], 32);
+    let methods = ["draft_model", "auto", "suffix", "ngram", "auto"];
+    every_method(
+        "gpu_draft_model methods",
+        tier,
+        &prompts()[1..2],
+        &methods,
+        32,
+    );
 }
 
 #[test]
 #[ignore = "minutes on a software driver; cargo xtask test --all"]
-fn long_answers_by_every_method() {
+fn long_answers_by_the_draft_model() {
     let tier = Tier::parse("subgroup-f16").unwrap();
-    every_method("gpu_draft_model long", tier, &prompts()[..1], 512);
+    let methods = ["draft_model", "auto"];
+    every_method("gpu_draft_model long", tier, &prompts()[..1], &methods, 512);
 }

@@ -234,7 +234,7 @@ fn long_sampled_answers_are_the_same_with_speculation_on_and_off() {
     sampled(
         "gpu_speculation long sampled",
         Tier::parse("subgroup-f16").unwrap(),
-        4,
+        2,
         512,
     );
 }

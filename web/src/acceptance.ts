@@ -32,7 +32,7 @@ export function showHistogram(speculation: SpeculativeDecoding | null | undefine
   const table = element("histogram", HTMLTableElement);
   table.hidden = speculation == null || speculation.num_spec_steps === 0;
   if (speculation == null || speculation.num_spec_steps === 0) {
-    const why = speculation == null ? "Speculation was off." : "Nothing in the text so far came before, so nothing was drafted.";
+    const why = speculation == null ? "Speculation was off." : "Nothing was drafted: nothing in the texts so far came before, or drafting did not pay.";
     paragraph("acceptance-status").textContent = why;
     return;
   }

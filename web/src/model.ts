@@ -2,8 +2,9 @@
 
 import { createEngine, type Engine, EngineError, type LoadProgress, type ModelSource } from "foretoken";
 
-import { button, element, input, make, paragraph } from "./elements.js";
-import { MODELS } from "./models.js";
+import { button, element, paragraph } from "./elements.js";
+import { Picker } from "./picker.js";
+import { offerDraftModel } from "./settings.js";
 
 const PHASES: Record<LoadProgress["phase"], string> = {
   download: "Downloading",
@@ -21,25 +22,36 @@ export function initModel(onEngine: (engine: Engine | undefined) => void): void 
   async function load(model: ModelSource): Promise<void> {
     loading?.abort();
     const controller = (loading = new AbortController());
+    const draftModel = draft.source();
     button("load").textContent = "Cancel";
+    // It cancels whatever the pickers hold by then.
+    button("load").formNoValidate = true;
     try {
       onEngine(undefined);
       await engine?.unload();
       engine = undefined;
       const loaded = await createEngine({
         model,
+        ...(draftModel === undefined ? {} : { draftModel }),
         // The most that the page's settings can ask for.
-        speculativeConfig: { method: "ngram", num_speculative_tokens: 15, prompt_lookup_min: 2, prompt_lookup_max: 4 },
+        speculativeConfig: { method: draftModel === undefined ? "ngram" : "auto", num_speculative_tokens: 15, prompt_lookup_min: 2, prompt_lookup_max: 4 },
         perRequestSpecDecodeMetrics: "detailed",
         enablePerRequestMetrics: true,
         onProgress: show,
         signal: controller.signal,
       });
       engine = loaded;
-      const { model: name, adapter, contextLength, integrity } = await loaded.info();
+      const { model: name, adapter, contextLength, integrity, speculation } = await loaded.info();
       const where = `${adapter.name}${adapter.software ? ", which computes on the CPU" : ""}`;
       const hash = integrity === "verified" ? "its SHA-256 is right" : "no SHA-256 was known to check it by";
-      say(`${name} on ${where}; context of ${contextLength} tokens; ${hash}.`);
+      const { active, reason: inactive, draft_problem: draftProblem } = speculation;
+      const drafts = draftModel !== undefined && active && draftProblem === undefined;
+      const beside = drafts ? `, with ${speculation.draft} to draft` : "";
+      let problem = "";
+      if (inactive !== null) problem = ` Speculation is off: ${inactive}`;
+      else if (draftProblem !== undefined) problem = ` It drafts without a model: ${draftProblem}`;
+      say(`${name}${beside} on ${where}; context of ${contextLength} tokens; ${hash}.${problem}`);
+      offerDraftModel(drafts);
       onEngine(loaded);
     } catch (error) {
       if (controller !== loading) return;
@@ -48,6 +60,7 @@ export function initModel(onEngine: (engine: Engine | undefined) => void): void 
       if (controller === loading) {
         loading = undefined;
         button("load").textContent = "Load";
+        button("load").formNoValidate = false;
         bar.hidden = amount.hidden = true;
       }
     }
@@ -72,46 +85,22 @@ export function initModel(onEngine: (engine: Engine | undefined) => void): void 
     }
   }
 
-  const picker = element("picker", HTMLSelectElement);
-  const options = MODELS.map(({ name }, i) => new Option(name, String(i)));
-  picker.prepend(...options);
-  picker.selectedIndex = 0;
+  const picker = new Picker("");
+  const draft = new Picker("draft-");
 
-  function showChoice(): void {
-    paragraph("address-field").hidden = picker.value !== "address";
-    paragraph("file-field").hidden = picker.value !== "file";
-    input("address").required = picker.value === "address";
-    input("file").required = picker.value === "file";
-    const known = MODELS[Number(picker.value)];
-    const about = paragraph("about");
-    if (known === undefined) {
-      about.textContent = "Its licence is what its publisher says.";
-    } else {
-      const hash = known.sha256 === undefined ? "as the hub lists it" : make("code", "", known.sha256);
-      about.replaceChildren(`${known.about}. Licence: ${known.licence}. SHA-256: `, hash);
-    }
-  }
-  picker.addEventListener("change", showChoice);
-  showChoice();
+  const form = element("model-form", HTMLFormElement);
 
-  function choose(file: File): void {
-    picker.value = "file";
-    showChoice();
-    void load(file);
-  }
-
-  element("model-form", HTMLFormElement).addEventListener("submit", (event) => {
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (loading !== undefined) return loading.abort();
-    const file = input("file").files?.[0];
-    const known = MODELS[Number(picker.value)];
-    if (known !== undefined) void load(known.sha256 === undefined ? known.url : { url: known.url, sha256: known.sha256 });
-    else if (picker.value === "address") void load(addressOf(input("address").value.trim()));
-    else if (file !== undefined) choose(file);
+    const source = picker.source();
+    if (source !== undefined) void load(source);
   });
-  input("file").addEventListener("change", () => {
-    const file = input("file").files?.[0];
-    if (file !== undefined) choose(file);
+  picker.field("file").addEventListener("change", () => {
+    // The draft model may not be chosen yet.
+    if (!form.reportValidity()) return;
+    const source = picker.source();
+    if (source !== undefined) void load(source);
   });
   document.addEventListener("dragover", (event) => {
     event.preventDefault();
@@ -126,16 +115,11 @@ export function initModel(onEngine: (engine: Engine | undefined) => void): void 
     const files = event.dataTransfer?.files;
     if (files?.[0] === undefined) return;
     // As if it had been chosen there.
-    input("file").files = files;
-    choose(files[0]);
+    picker.field("file").files = files;
+    picker.chooseFile();
+    if (!form.reportValidity()) return;
+    void load(files[0]);
   });
-}
-
-/** `owner/repo/file.gguf` is a file of the hub; anything else an address, relative to the page where it has no host. */
-function addressOf(text: string): string {
-  const hub = /^([\w.-]+)\/([\w.-]+)\/(.+\.gguf)$/i.exec(text);
-  if (hub === null || text.includes(":") || text.startsWith(".") || text.startsWith("models/")) return text;
-  return `https://huggingface.co/${hub[1]}/${hub[2]}/resolve/main/${hub[3]}`;
 }
 
 function say(text: string): void {

@@ -19,7 +19,7 @@ export async function race(engine: Engine, messages: ChatMessage[], signal: Abor
   const plain = await stream(engine, { ...request, speculative_config: null }, div("race-plain"), signal);
   paragraph("race-plain-rate").textContent = rate(plain);
   status.textContent = "Running with speculation …";
-  const drafted = await stream(engine, { ...request, speculative_config: drafting() }, div("race-draft"), signal, showStep);
+  const drafted = await stream(engine, { ...request, speculative_config: draftingAlone() }, div("race-draft"), signal, showStep);
   paragraph("race-draft-rate").textContent = rate(drafted);
   showHistogram(drafted.last?.metrics?.speculative_decoding);
 
@@ -30,6 +30,13 @@ export async function race(engine: Engine, messages: ChatMessage[], signal: Abor
     ? `The same ${plain.tokens.length} tokens${speed}.`
     : "The tokens differ: please report this, with what “Check my browser” shows.";
   return drafted;
+}
+
+/** As set, but that earlier answers are neither looked in nor joined: a race run again would replay its last answer, and tell nothing of a new one. */
+function draftingAlone(): Record<string, unknown> {
+  const config = drafting();
+  const looksInEarlier = config["method"] === "suffix" || config["method"] === "auto";
+  return looksInEarlier ? { ...config, suffix_decoding_max_cached_requests: 0 } : config;
 }
 
 function rate({ tokens, tokensPerSecond }: Answer): string {

@@ -36,6 +36,15 @@ export function settings(): Settings {
 /** The most tokens that a step drafts. */
 export const mostDrafts = () => number("drafts", 5);
 
+/** Lets a draft model be chosen for drafting, or not; where one was just loaded, "auto" is, which asks it too. */
+export function offerDraftModel(there: boolean): void {
+  const method = element("method", HTMLSelectElement);
+  const option = element("method-draft-model", HTMLOptionElement);
+  option.disabled = !there;
+  if (there) method.value = "auto";
+  else if (option.selected) method.value = "ngram";
+}
+
 /** Speculation as set, whether or not it is on. */
 export function drafting(): Record<string, unknown> {
   const method = element("method", HTMLSelectElement).value;

@@ -211,6 +211,14 @@ async fn load<O: Device>(
         stderr::line(format_args!("warning: speculation is off: {reason}"));
     } else if let Some(failure) = engine.draft_failure() {
         stderr::line(format_args!("warning: {failure}"));
+    } else if let Some((name, share)) = engine
+        .draft()
+        .and_then(|draft| Some((draft.name, draft.mapped_share?)))
+    {
+        let percent = 100.0 * share;
+        stderr::line(format_args!(
+            "{name} has another vocabulary: both models write {percent:.0} % of a sample text in the same tokens, and only those are drafted"
+        ));
     }
     if O::HAS_KERNELS {
         engine.count_with(device_counts::<O>);

@@ -27,7 +27,7 @@ impl DraftFile {
         let path = match model_file::resolve(model) {
             Ok(path) => path,
             Err(Failure { code, message })
-                if ["network", "integrity", "quota_exceeded"].contains(&code) =>
+                if ["network", "integrity", "quota_exceeded", "internal"].contains(&code) =>
             {
                 return Ok(failed(message));
             }

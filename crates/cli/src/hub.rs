@@ -269,7 +269,7 @@ impl Asked<'_> {
                 ),
             },
             _ => Failure {
-                code: "invalid_request",
+                code: "internal",
                 message: format!(
                     "{folder} cannot be written ({error}): set HF_HUB_CACHE to a folder that can"
                 ),

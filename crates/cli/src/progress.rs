@@ -1,4 +1,4 @@
-//! How far fetching and loading have come, on stderr, if that is a terminal.
+//! How far fetching, loading and measuring have come, on stderr, if that is a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -64,6 +64,36 @@ impl LoadBar {
 }
 
 impl Drop for LoadBar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// A bar while runs are timed.
+pub struct RunBar(ProgressBar);
+
+impl RunBar {
+    /// A bar of so many runs that shows itself only to a terminal.
+    pub fn new(runs: usize) -> Self {
+        let bar = ProgressBar::new(runs as u64);
+        bar.set_draw_target(target());
+        let template = "{msg} {bar:30} run {pos} of {len}, {eta} left";
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is well-formed"));
+        Self(bar)
+    }
+
+    /// Says what the next runs are of.
+    pub fn name(&self, what: String) {
+        self.0.set_message(what);
+    }
+
+    /// Counts a run.
+    pub fn ran(&self) {
+        self.0.inc(1);
+    }
+}
+
+impl Drop for RunBar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

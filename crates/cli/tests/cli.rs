@@ -939,9 +939,13 @@ fn a_draft_model_that_cannot_be_used_is_said_once_and_the_run_goes_on() {
         (output.stderr, ours)
     };
     // The folder's vocabulary is another one, which is mapped.
-    for draft in ["tiny_q4_0", "folder"] {
+    let mapped = "folder has another vocabulary: both models write 73 % of a sample text in the same tokens, and only those are drafted\n";
+    for (draft, said) in [("tiny_q4_0", ""), ("folder", mapped)] {
         let (stderr, ours) = drafting(draft);
-        assert_eq!((stderr.as_str(), &ours["active"]), ("", &Value::Bool(true)));
+        assert_eq!(
+            (stderr.as_str(), &ours["active"]),
+            (said, &Value::Bool(true))
+        );
     }
     let text = write_file("draft.gguf", b"this is no model, it is a line of text\n");
     let empty = write_file("empty-draft.gguf", b"");

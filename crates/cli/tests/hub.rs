@@ -512,13 +512,21 @@ fn a_draft_model_is_fetched_as_a_model_is_and_left_out_where_it_cannot_be() {
 
     let failing = Hub::new(|_| status(503));
     let wrong = hub_of_tiny(|request, bytes| file(request, &bytes[1..]));
-    for (test, hub) in [("draft-503", &failing), ("draft-hash", &wrong)] {
-        let output = complete_with_draft(hub, &home(test), "hf:owner/repo");
+    // Where a file is, no folder can be made.
+    let unwritable = home("draft-disk");
+    std::fs::create_dir(unwritable.join(".cache")).unwrap();
+    std::fs::write(unwritable.join(".cache/huggingface"), "").unwrap();
+    for (home, hub) in [
+        (home("draft-503"), &failing),
+        (home("draft-hash"), &wrong),
+        (unwritable, &hub),
+    ] {
+        let output = complete_with_draft(hub, &home, "hf:owner/repo");
         assert_text(&output);
-        assert_eq!(active(&output), false, "{test}");
+        assert_eq!(active(&output), false, "{}", home.display());
         let last = output.stderr.lines().last().unwrap();
         let warned = last.starts_with("warning: speculation is off: the draft model hf:owner/repo");
-        assert!(warned, "{test}: {last}");
+        assert!(warned, "{}: {last}", home.display());
     }
     // Where there is no such repository, the name is wrong.
     let nothing = Hub::new(|_| status(404));

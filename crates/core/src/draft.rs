@@ -14,7 +14,7 @@ pub struct DraftStart {
     /// Whose KV cache the verify pass uses.
     pub sequence: SequenceSlot,
     /// ln of the least probability, by the draft model itself, that all tokens of the draft are right: the first token below it is
-    /// left out, and the draft ends. Heeded by choices that stop early.
+    /// the draft's last. Heeded by choices that stop early.
     pub log_confidence: f32,
 }
 
@@ -115,11 +115,13 @@ impl HostDraft {
             if choice.stops_early {
                 confidence += log_probability;
             }
-            self.drafting = counterpart < choice.vocab
-                && (!choice.stops_early || confidence >= start.log_confidence);
-            if self.drafting {
+            let proposed = counterpart < choice.vocab;
+            if proposed {
                 self.drafts.push(counterpart);
                 self.log_confidences.push(confidence);
+            }
+            self.drafting = proposed && (!choice.stops_early || confidence >= start.log_confidence);
+            if self.drafting {
                 next = Row {
                     token,
                     position: row.position + 1,
@@ -210,23 +212,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_likely_enough_ends_the_draft() {
+    fn what_is_not_likely_enough_is_the_last_of_the_draft() {
         let mut draft = started();
         draft.advance(row(7, 4), Chosen::Token(8), -0.75, &choice(0, false), None);
         draft.advance(row(8, 5), Chosen::Token(9), -0.5, &choice(1, false), None);
-        assert_eq!(draft.rows(), [row(8, 5)], "the last once more");
+        assert_eq!(draft.rows(), [row(8, 5)], "the same pass once more");
         draft.advance(row(8, 5), Chosen::Token(9), 0.0, &choice(2, true), None);
-        assert_eq!(draft.rows(), [row(7, 4), row(8, 5)]);
+        assert_eq!(draft.rows(), [row(7, 4), row(8, 5), row(9, 6)]);
+        assert_eq!(draft.drafted(&[]).log_confidences, [-0.75, -1.25]);
         // Exactly as likely as it must be, and with nobody asking.
-        draft.advance(row(7, 4), Chosen::Token(8), -1.0, &choice(0, true), None);
-        assert_eq!(draft.drafts(), [8]);
-        assert_eq!(draft.drafted(&[]).log_confidences, [-1.0]);
+        draft.advance(row(7, 4), Chosen::Token(8), -1.0, &choice(0, false), None);
+        assert_eq!(draft.rows(), [row(8, 5)]);
         let unasked = DraftChoice {
             stops_early: false,
-            ..choice(0, true)
+            ..choice(0, false)
         };
         draft.advance(row(7, 4), Chosen::Token(8), -9.0, &unasked, None);
-        assert_eq!(draft.drafts(), [8]);
+        assert_eq!(draft.rows(), [row(8, 5)]);
     }
 
     #[test]

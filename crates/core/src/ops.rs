@@ -262,8 +262,8 @@ pub trait Ops {
     /// make that before the first request. Ops that compute when recorded have nothing to drop.
     fn discard(&mut self) {}
 
-    /// Forgets failures of what was made and dropped since, so that what is left can be used. Called after [`Ops::flush`], which
-    /// waits until all of them are known. Ops that fail at once have nothing to forget.
+    /// Forgets failures of what was made and dropped since, and whatever holds it still, so that what is left can be used. Called after
+    /// [`Ops::discard`] and [`Ops::flush`], which waits until all of them are known. Ops that fail at once have nothing to forget.
     fn forget_failures(&mut self) {}
 
     // ---- at the start of a request -------------------------------------------------------------

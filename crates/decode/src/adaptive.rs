@@ -112,6 +112,12 @@ impl AdaptiveSpeculation {
 
     /// How many tokens the next step drafts, `0..=ceiling`.
     pub(crate) fn next_k(&mut self, ceiling: usize) -> usize {
+        self.next_k_beside(ceiling, false)
+    }
+
+    /// The same; `beside_another`: where it does not pay, another way to draft does, which a probe keeps waiting. Such ones are as rare
+    /// as can be.
+    pub(crate) fn next_k_beside(&mut self, ceiling: usize, beside_another: bool) -> usize {
         let costs = self.costs.borrow();
         let k = choose_k(ceiling, &costs, &self.estimate);
         self.probing = false;
@@ -124,7 +130,10 @@ impl AdaptiveSpeculation {
         let bearable = extra < 1.0;
         // `as` saturates.
         let enough = (LAST_PROBE_INTERVAL as f64 * extra).ceil() as usize;
-        let interval = self.interval.min(enough.max(FIRST_PROBE_INTERVAL));
+        let interval = match beside_another {
+            true => LAST_PROBE_INTERVAL,
+            false => self.interval.min(enough.max(FIRST_PROBE_INTERVAL)),
+        };
         self.probing = bearable && self.waited >= interval;
         if self.probing { PROBE_DRAFTS } else { 0 }
     }
@@ -135,14 +144,18 @@ impl AdaptiveSpeculation {
     }
 
     /// ln of the least probability, by the draft model itself, that the tokens of a draft of up to `k` are right together: below it, a
-    /// token and those behind it cost more than they bring. `None`: there is no such bound.
-    pub(crate) fn next_log_confidence(&self, k: usize) -> Option<f32> {
-        let confidence = self.confidence.as_ref()?;
-        let costs = self.costs.borrow();
-        let row_ms = (costs.pass_ms(k + 1) - costs.pass_ms(1)) / k as f64;
-        // At the rate of the whole, a draft more takes the time of so many tokens.
-        let needed = self.expected(k).rate * (costs.draft_ms() + row_ms);
-        Some(confidence.borrow_mut().next_log_confidence(needed))
+    /// token more costs more than it brings. `None`: there is no such bound.
+    pub(crate) fn least_log_confidence(&self, k: usize) -> Option<f32> {
+        let confidence = self.confidence.as_ref()?.borrow();
+        let behind_first = self.estimate.probabilities().get(1..k).unwrap_or_default();
+        if behind_first.is_empty() {
+            return Some(f32::MIN);
+        }
+        // At the rate of the whole, a draft more takes the time of so many tokens; it brings one where those before it are right and
+        // then it is. Its row is paid for: the pass that verifies is recorded before anybody knows how long the draft is.
+        let tokens = self.expected(k).rate * self.costs.borrow().draft_ms();
+        let right = behind_first.iter().sum::<f64>() / behind_first.len() as f64;
+        Some(confidence.least_log_confidence(tokens / right))
     }
 
     /// Takes note of a draft's confidences, and how many of its tokens were accepted.
@@ -179,22 +192,23 @@ impl AdaptiveSpeculation {
         self.record_acceptance(drafted, accepted, probe);
     }
 
-    /// Takes note of a step whose drafts and pass were one submission of `step_ms`: `proposed` tokens were drafted, `drafted` of
-    /// them verified and the first `accepted` accepted. What it took is shared out as was expected; returns the pass's part.
+    /// Takes note of a step whose drafts and pass were one submission of `step_ms`, recorded for `k` drafts: `proposed` tokens were
+    /// chosen and the first `accepted` accepted. What it took is shared out as was expected; returns the pass's part.
     pub(crate) fn record_whole_step(
         &mut self,
+        k: usize,
         proposed: usize,
-        drafted: usize,
         accepted: usize,
         step_ms: f64,
     ) -> f64 {
         let probe = self.probing;
-        // The token that ended a draft early was paid for and brought nothing.
+        // One that the target does not have was paid for and brought nothing.
         self.record_acceptance(proposed, accepted, probe);
         let mut costs = self.costs.borrow_mut();
-        let (pass_ms, draft_ms) = (costs.pass_ms(drafted + 1), costs.draft_ms());
+        // A pass costs as much as the rows that it was recorded for, however many of them it has.
+        let (pass_ms, draft_ms) = (costs.pass_ms(k + 1), costs.draft_ms());
         let part = step_ms / (pass_ms + proposed as f64 * draft_ms);
-        costs.record_pass(drafted + 1, part * pass_ms);
+        costs.record_pass(k + 1, part * pass_ms);
         costs.record_draft(proposed, part * draft_ms * proposed as f64);
         part * pass_ms
     }
@@ -211,7 +225,7 @@ impl AdaptiveSpeculation {
         if accepted > 0 {
             self.interval = FIRST_PROBE_INTERVAL;
             // Should drafting still not pay by the averages, the next step probes again.
-            self.waited = self.interval;
+            self.waited = LAST_PROBE_INTERVAL;
         } else {
             if probe {
                 self.interval = (self.interval * 2).min(LAST_PROBE_INTERVAL);
@@ -222,8 +236,9 @@ impl AdaptiveSpeculation {
 }
 
 /// How many times as fast as plain decoding an answer should have been by the costs of its steps:
-/// `emitted · T(1) / Σ over steps of (T(drafted + 1) + draft time)`.
+/// `emitted · T(1) / Σ over steps of (T(rows) + draft time)`.
 ///
+/// `rows`: those that a step's pass was recorded for, on the device's own drafts perhaps more than there were.
 /// `emitted`: tokens of the answer after the first, which is the prompt's pass's. The drafter's time is the measured
 /// one where it was measured, at [`StatisticsLevel::Detailed`], and else the costs' estimate. That of a draft model's passes nobody
 /// measures: each takes what the costs say of a token, whether the other steps had no drafts or those of a drafter on the host.
@@ -233,25 +248,21 @@ pub fn predicted_speedup(
     statistics: &AcceptanceStatistics,
     costs: &StepCosts,
 ) -> Option<f64> {
-    let steps = statistics.plain_steps + statistics.num_spec_steps;
-    if steps == 0 {
+    if statistics.passes_by_rows.is_empty() {
         return None;
     }
-    let verified: f64 = statistics
-        .acceptance_histogram_by_draft_length
+    let verifying: f64 = statistics
+        .passes_by_rows
         .iter()
-        .map(|(drafted, histogram)| {
-            histogram.iter().sum::<u64>() as f64 * costs.pass_ms(drafted + 1)
-        })
+        .map(|(rows, passes)| *passes as f64 * costs.pass_ms(*rows))
         .sum();
-    let plain = statistics.plain_steps as f64 * costs.pass_ms(1);
     let passes = statistics.num_draft_passes as f64 * costs.draft_ms();
     let drafting = match statistics.level() {
         StatisticsLevel::Detailed => passes + statistics.draft_time_ms,
         _ if statistics.num_draft_passes > 0 => passes,
         _ => statistics.num_proposed_tokens as f64 * costs.draft_ms(),
     };
-    Some(emitted as f64 * costs.pass_ms(1) / (verified + plain + drafting))
+    Some(emitted as f64 * costs.pass_ms(1) / (verifying + drafting))
 }
 
 #[cfg(test)]
@@ -465,6 +476,78 @@ mod tests {
         probes.iter().zip(before).map(|(b, a)| b - a).collect()
     }
 
+    /// Tokens a millisecond, and drafts a step, of a draft model that gives its tokens the probabilities that `choose` says, with whether
+    /// the target agrees.
+    fn simulate_draft_model(
+        mut adaptive: AdaptiveSpeculation,
+        truth: &StepCosts,
+        ceiling: usize,
+        mut choose: impl FnMut() -> (f64, bool),
+    ) -> (f64, f64) {
+        let (mut tokens, mut sum, mut drafts) = (0, 0.0, 0);
+        let steps = 4000;
+        for _ in 0..steps {
+            let k = adaptive.next_k(ceiling);
+            let least = adaptive.least_log_confidence(k).unwrap_or(f32::MIN);
+            let (mut confidences, mut accepted) = (Vec::new(), 0);
+            let mut confidence = 0.0;
+            for i in 0..k {
+                let (probability, right) = choose();
+                confidence += probability.ln() as f32;
+                confidences.push(confidence);
+                accepted += usize::from(right && accepted == i);
+                if confidence < least {
+                    break;
+                }
+            }
+            let drafted = confidences.len();
+            let ms = truth.pass_ms(k + 1) + drafted as f64 * truth.draft_ms();
+            match k {
+                0 => adaptive.record_step(0, 0, ms),
+                _ => {
+                    adaptive.record_confidence(&confidences, accepted);
+                    adaptive.record_whole_step(k, drafted, accepted, ms);
+                }
+            }
+            tokens += accepted + 1;
+            drafts += drafted;
+            sum += ms;
+        }
+        (tokens as f64 / sum, drafts as f64 / f64::from(steps))
+    }
+
+    #[test]
+    fn ending_drafts_early_is_better_than_any_fixed_length() {
+        // A row costs a seventh of a pass, a draft a third.
+        let truth = costs(|rows| 8.6 + 1.4 * rows as f64).with_draft_ms(3.3);
+        // How often a token is a hard one; how modest the model is about both kinds.
+        for (hard, modesty) in [
+            (0.05, 1.0),
+            (0.05, 3.0),
+            (0.15, 1.0),
+            (0.15, 3.0),
+            (0.4, 1.0),
+        ] {
+            let mut state = 5;
+            let mut choose = || {
+                let right = match random(&mut state) < hard {
+                    true => 0.4,
+                    false => 0.98_f64,
+                };
+                (right.powf(modesty), random(&mut state) < right)
+            };
+            let adaptive =
+                AdaptiveSpeculation::new(shared(truth.clone()), AcceptanceEstimate::default())
+                    .with_confidence(Rc::default());
+            let (rate, drafts) = simulate_draft_model(adaptive, &truth, 8, &mut choose);
+            let right = hard * 0.4 + (1.0 - hard) * 0.98;
+            let fixed = rates(8, &truth, 3.3, &[right; 15]);
+            let best = fixed.iter().copied().fold(0.0, f64::max);
+            println!("{hard} {modesty}: {rate:.4} of {best:.4} at {drafts:.2} drafts");
+            assert!(rate > best, "{hard} {modesty}: {rate} of {fixed:?}");
+        }
+    }
+
     #[test]
     fn drafts_that_end_at_their_first_token_are_soon_given_up() {
         let truth = costs(|rows| 9.9 + 0.1 * rows as f64).with_draft_ms(3.0);
@@ -478,9 +561,9 @@ mod tests {
                     truth.pass_ms(1)
                 }
                 // One pass of the draft model, and nothing to verify.
-                _ => {
-                    let ms = truth.pass_ms(1) + 3.0;
-                    adaptive.record_whole_step(1, 0, 0, ms);
+                k => {
+                    let ms = truth.pass_ms(k + 1) + 3.0;
+                    adaptive.record_whole_step(k, 1, 0, ms);
                     ms
                 }
             };
@@ -565,6 +648,7 @@ mod tests {
         assert_eq!(predicted_speedup(0, &statistics, &costs), None);
         for (drafted, accepted) in [(4, 4), (0, 0), (2, 0), (4, 1)] {
             statistics.record_step(drafted, accepted);
+            statistics.record_pass(drafted + 1);
         }
         statistics.draft_time_ms = 3.0;
         // 5 + 1 + 1 + 2 tokens; passes of 5, 1, 3 and 5 rows.
@@ -572,6 +656,7 @@ mod tests {
         assert!((speedup - 90.0 / (14.0 + 10.0 + 12.0 + 14.0 + 3.0)).abs() < 1e-12);
         let mut summary = AcceptanceStatistics::new(StatisticsLevel::Summary, 4).unwrap();
         summary.record_step(2, 2);
+        summary.record_pass(3);
         summary.num_proposed_tokens = 2;
         let speedup = predicted_speedup(3, &summary, &costs).unwrap();
         assert!((speedup - 30.0 / 13.0).abs() < 1e-12);
@@ -582,17 +667,18 @@ mod tests {
         let costs = costs(|rows| 9.0 + rows as f64).with_draft_ms(2.5);
         let drafted = |level| {
             let mut statistics = AcceptanceStatistics::new(level, 4).unwrap();
-            // By the model 4 and, ended early after a third pass, 2; by the host 3; by nobody.
-            for (drafted, accepted) in [(4, 3), (2, 2), (3, 1), (0, 0)] {
+            // By the model 4 and, ended early, 2; by the host 3; by nobody.
+            for (rows, drafted, accepted) in [(5, 4, 3), (5, 2, 2), (4, 3, 1), (1, 0, 0)] {
                 statistics.record_step(drafted, accepted);
+                statistics.record_pass(rows);
             }
-            statistics.num_draft_passes = 4 + 3;
-            statistics.num_proposed_tokens = 4 + 3 + 3;
+            statistics.num_draft_passes = 4 + 2;
+            statistics.num_proposed_tokens = 4 + 2 + 3;
             statistics
         };
         let close = |speedup: f64, by_hand: f64| (speedup - by_hand).abs() < 1e-12;
-        // 4 + 3 + 2 + 1 tokens; passes of 5, 3, 4 and 1 rows, and seven of the draft.
-        let passes = 14.0 + 12.0 + 13.0 + 10.0 + 7.0 * 2.5;
+        // 4 + 3 + 2 + 1 tokens; passes of 5, 5, 4 and 1 rows, and six of the draft.
+        let passes = 14.0 + 14.0 + 13.0 + 10.0 + 6.0 * 2.5;
         let summary = drafted(StatisticsLevel::Summary);
         let speedup = predicted_speedup(10, &summary, &costs).unwrap();
         assert!(close(speedup, 100.0 / passes), "{speedup}");
@@ -605,6 +691,7 @@ mod tests {
         let mut right = AcceptanceStatistics::new(StatisticsLevel::Detailed, 4).unwrap();
         for _ in 0..5 {
             right.record_step(4, 4);
+            right.record_pass(5);
             right.num_draft_passes += 4;
         }
         let speedup = predicted_speedup(25, &right, &costs).unwrap();

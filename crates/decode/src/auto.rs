@@ -96,12 +96,13 @@ impl Auto {
         }
         if let Some(model) = &mut self.model {
             let expected = model.expected(model_ceiling);
-            if best.is_none_or(|(best, _)| expected.k > 0 && expected.rate > best.rate) {
-                // A probe too, where nothing seems to pay.
-                let k = model.next_k(model_ceiling);
-                if k > 0 {
-                    return Way::Model(k);
-                }
+            let k = match best {
+                Some((best, _)) if expected.k > 0 && expected.rate <= best.rate => 0,
+                // A probe too, where it does not seem to pay: what the others commit says nothing of it.
+                best => model.next_k_beside(model_ceiling, best.is_some()),
+            };
+            if k > 0 {
+                return Way::Model(k);
             }
         }
         match best {
@@ -170,7 +171,10 @@ mod tests {
     }
 
     fn adaptive(draft_ms: f64, probability: f64) -> AdaptiveSpeculation {
-        let costs = StepCosts::from_measured(&[(1, 10.0), (16, 13.0)])
+        let passes: Vec<_> = (1..=16)
+            .map(|rows| (rows, 9.8 + 0.2 * rows as f64))
+            .collect();
+        let costs = StepCosts::from_measured(&passes)
             .unwrap()
             .with_draft_ms(draft_ms);
         AdaptiveSpeculation::new(
@@ -209,6 +213,32 @@ mod tests {
         assert_eq!(next(1.0, 300), Way::Tokens(vec![1, 2, 3, 200, 5]));
         assert_eq!(next(1.0, 100), Way::Tokens(vec![1, 2, 3]));
         assert_eq!(next(0.1, 300), Way::Tokens(vec![1]));
+    }
+
+    #[test]
+    fn a_draft_model_that_did_not_pay_is_probed_beside_a_host_that_does() {
+        let mut auto = Auto::default()
+            .with_drafter(says(&[1, 2]), adaptive(0.0, 0.9))
+            .with_model(adaptive(2.0, 0.0));
+        let mut by_model = Vec::new();
+        for step in 1..=600 {
+            match auto.next(4, 4, 100) {
+                Way::Model(k) => {
+                    by_model.push(step);
+                    // Wrong until the text changes, and then always right.
+                    let accepted = if step > 300 { k } else { 0 };
+                    auto.model()
+                        .unwrap()
+                        .record_whole_step(k, k, accepted, 12.0);
+                }
+                _ => auto.committed(&[1, 2, 3]),
+            }
+        }
+        assert_eq!(by_model[..3], [128, 256, 384]);
+        assert_eq!(
+            by_model[3], 385,
+            "a probe that succeeds is followed by another"
+        );
     }
 
     #[test]

@@ -158,15 +158,16 @@ impl DecodeLoop {
         if let Some(auto) = &self.options.auto {
             auto.record_pass(drafts.len() + 1, pass_ms);
         }
-        Ok(self.finish_step(choices, drafts.len()))
+        Ok(self.finish_step(choices, drafts.len(), drafts.len() + 1))
     }
 
     /// Counts and commits what a pass over `drafted` drafts chose.
-    pub(crate) fn finish_step(&mut self, choices: Choices, drafted: usize) -> Block {
+    pub(crate) fn finish_step(&mut self, choices: Choices, drafted: usize, rows: usize) -> Block {
         let accepted = choices.accepted;
         self.counters.record_step(drafted, accepted);
         if let Some(statistics) = &mut self.statistics {
             statistics.record_step(drafted, accepted);
+            statistics.record_pass(rows);
         }
         let mut block = self.commit(choices);
         if self.options.provenance {
@@ -205,12 +206,20 @@ impl DecodeLoop {
     }
 
     /// How the next step drafts, where the draft model has room for `model_room` tokens. Drafts end with the context, because each
-    /// takes a position of the KV cache; `max_tokens` does not cut them. All are of the vocabulary.
+    /// takes a position of the KV cache. `max_tokens` cuts those of the draft model alone, each of which costs a pass. All are of the
+    /// vocabulary.
     fn next_way<O: Ops>(&mut self, model: &dyn LanguageModel<O>, model_room: usize) -> Way {
         let context = (model.context_length() as usize).min(self.options.stop.context);
         let room = context.saturating_sub(self.sequence.tokens().len());
         let ceiling = self.options.num_speculative_tokens.min(room);
         let vocab = model.config().vocab_size;
+        // A step brings one token more than drafts.
+        let wanted = self
+            .options
+            .stop
+            .max_tokens
+            .saturating_sub(self.generated().len() + 1);
+        let model_room = model_room.min(wanted);
         let clock = self.start_clock();
         if let Some(auto) = &mut self.options.auto {
             let way = auto.next(ceiling, ceiling.min(model_room), vocab);

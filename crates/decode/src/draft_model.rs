@@ -9,7 +9,8 @@
 //! Nothing of it can change an answer: it may hold anything, and the drafts would only be worse.
 
 use foretoken_core::{
-    DraftChoice, DraftStart, LanguageModel, MAX_VERIFY_ROWS, Ops, Phase, Row, SequenceSlot, TokenId,
+    Clock, DraftChoice, DraftStart, LanguageModel, MAX_VERIFY_ROWS, Ops, OpsError, Phase, Row,
+    SequenceSlot, TokenId,
 };
 
 use crate::prefill::fill_cache;
@@ -172,10 +173,10 @@ impl<O: Ops> Draft<'_, O> {
         self.cache.written = self.cache.written.max(tokens.len() - 1 + k);
     }
 
-    /// Takes note of what [`Draft::record`] ran: the committed tokens, and all of `drafts` but one that was the last of `k`.
-    pub(crate) fn ran(&mut self, committed: Committed, drafts: &[TokenId], k: usize) {
+    /// Takes note of what [`Draft::record`] ran, which were `passes`: over the committed tokens, and over a draft each.
+    pub(crate) fn ran(&mut self, committed: Committed, drafts: &[TokenId], passes: usize) {
         self.cache.tokens = committed.tokens;
-        for &draft in &drafts[..drafts.len().min(k - 1)] {
+        for &draft in &drafts[..drafts.len().min(passes - 1)] {
             let own = match &self.vocabulary {
                 Some(vocabulary) => vocabulary.translation.counterpart(draft),
                 None => Some(draft),
@@ -193,21 +194,54 @@ pub fn prepare_drafts<O: Ops>(
     draft: &mut Draft<'_, O>,
     most: usize,
 ) {
-    let vocab = target.config().vocab_size;
     for k in 1..=most.min(crate::MAX_SPECULATIVE_TOKENS) {
         for log_confidence in [None, Some(0.0)] {
-            let committed = Committed {
-                tokens: vec![0],
-                last: (0, 0),
-                slot: 0,
-            };
-            draft.record(ops, &committed, k, vocab, log_confidence);
-            ops.begin_next(k, position(k));
-            let logits = target.forward(ops);
-            ops.choose(logits);
+            record_step(ops, target, draft, k, 0, log_confidence);
             ops.discard();
         }
     }
+}
+
+/// Milliseconds of a step that drafts `k` tokens for `target` after `context` positions, from its recording to the reading of what it
+/// chose. What those positions hold does not matter.
+///
+/// # Errors
+/// Whatever the device says.
+pub async fn time_drafted_step<O: Ops>(
+    ops: &mut O,
+    target: &dyn LanguageModel<O>,
+    draft: &mut Draft<'_, O>,
+    k: usize,
+    context: usize,
+) -> Result<f64, OpsError> {
+    let clock = Clock::start();
+    // With all that a step has which may end its draft, and none does.
+    record_step(ops, target, draft, k, context, Some(f32::MIN));
+    ops.submit()?;
+    ops.read_drafted().await?;
+    Ok(clock.elapsed_ms())
+}
+
+/// Records a step after `context` positions, of which it is pretended that both KV caches hold them.
+fn record_step<O: Ops>(
+    ops: &mut O,
+    target: &dyn LanguageModel<O>,
+    draft: &mut Draft<'_, O>,
+    k: usize,
+    context: usize,
+    log_confidence: Option<f32>,
+) {
+    draft.cache.tokens = vec![0; context];
+    let committed = Committed {
+        tokens: vec![0; context + 1],
+        last: (0, context),
+        slot: 0,
+    };
+    let vocab = target.config().vocab_size;
+    draft.record(ops, &committed, k, vocab, log_confidence);
+    ops.begin_next(k, position(context + k));
+    let logits = target.forward(ops);
+    ops.choose(logits);
     *draft.cache = DraftCache::default();
 }
 

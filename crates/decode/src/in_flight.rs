@@ -209,6 +209,6 @@ impl DecodeLoop {
             statistics.verify_time_ms += waited_ms;
             statistics.sync_time_ms += waited_ms;
         }
-        Ok(Some(self.finish_step(choices, drafted)))
+        Ok(Some(self.finish_step(choices, drafted, recorded.most + 1)))
     }
 }

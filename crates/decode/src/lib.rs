@@ -42,7 +42,9 @@ pub use adaptive::{
 pub use auto::Auto;
 pub use block::{Block, TokenProvenance};
 pub use decode_loop::DecodeLoop;
-pub use draft_model::{Draft, DraftCache, DraftVocabulary, Translation, prepare_drafts};
+pub use draft_model::{
+    Draft, DraftCache, DraftVocabulary, Translation, prepare_drafts, time_drafted_step,
+};
 pub use drafters::Drafter;
 pub use error::DecodeError;
 pub use options::DecodeOptions;

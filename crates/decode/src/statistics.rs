@@ -45,6 +45,9 @@ pub struct AcceptanceStatistics {
     pub per_step_drafted: Vec<u64>,
     /// Steps after the prompt's that had no draft.
     pub plain_steps: u64,
+    /// Passes of steps after the prompt's by the rows that they were recorded for. Where the device drafts, those may be more than it
+    /// then had, at the same cost.
+    pub passes_by_rows: BTreeMap<usize, u64>,
     /// Tokens of the answer that had been drafted: accepted drafts less those after its end.
     pub emitted_from_drafts: u64,
     /// Passes of the draft model, one a token that it proposed. They and the pass that verified them were one submission: nobody knows
@@ -75,6 +78,7 @@ impl AcceptanceStatistics {
             per_step_accepted: Vec::new(),
             per_step_drafted: Vec::new(),
             plain_steps: 0,
+            passes_by_rows: BTreeMap::new(),
             emitted_from_drafts: 0,
             num_draft_passes: 0,
             draft_time_ms: 0.0,
@@ -113,6 +117,11 @@ impl AcceptanceStatistics {
             self.per_step_accepted.push(accepted as u64);
             self.per_step_drafted.push(drafted as u64);
         }
+    }
+
+    /// Counts the pass of a step after the prompt's, recorded for `rows` rows.
+    pub fn record_pass(&mut self, rows: usize) {
+        *self.passes_by_rows.entry(rows).or_default() += 1;
     }
 
     /// Tokens a verification step commits on average, the target's own included: 1 to k + 1; 1 without steps.

@@ -94,6 +94,7 @@ fn level_none_allocates_nothing_that_the_statistics_alone_would() {
             let mut statistics = Box::new(AcceptanceStatistics::new(level, 5).unwrap());
             for (drafted, accepted) in &steps {
                 statistics.record_step(*drafted, *accepted);
+                statistics.record_pass(drafted + 1);
             }
             statistics
         });

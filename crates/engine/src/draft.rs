@@ -6,14 +6,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use foretoken_core::{LanguageModel, Ops, TokenId};
-use foretoken_decode::{Draft, DraftCache, DraftVocabulary, Translation};
+use foretoken_core::{Chosen, LanguageModel, Ops, TokenId};
+use foretoken_decode::{DecodeError, Draft, DraftCache, DraftVocabulary, Translation};
 use foretoken_models::{LoadOptions, Quantization, load_model, trained_context_length};
 use foretoken_text::{FollowedTokens, Tokenizer, VocabularyMap, VocabularyMatch};
 use foretoken_weights::{ByteSource, Gguf};
 use serde::Serialize;
 
-use crate::measure::time_wait;
+use crate::measure::{first_choice, time_wait};
 use crate::prepare::prepare_draft;
 use crate::request::invalid;
 use crate::tokenizer::read_tokenizer;
@@ -156,28 +156,36 @@ impl<O: Ops> DraftModel<O> {
         target: &dyn LanguageModel<O>,
         prepare: Option<usize>,
     ) -> Result<Result<Self, DraftFailure>, Error> {
-        let mut ready = Ok(());
-        if let Some(most) = prepare {
-            let mut state = DraftState::default();
-            ready = prepare_draft(ops, target, self.draft(&mut state), most);
-        }
-        if ready.is_ok() {
-            ready = match time_wait(ops, self.model.as_ref()).await {
-                Ok(wait) => {
-                    self.token_ms = wait.pass_ms();
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            };
-        }
-        match ready {
-            Ok(()) => Ok(Ok(self)),
+        match self.try_out(ops, target, prepare).await {
+            Ok(token_ms) => {
+                self.token_ms = token_ms;
+                Ok(Ok(self))
+            }
             Err(error) => {
                 let Self { name, model, .. } = self;
                 drop(model);
-                give_up(ops, &name, error.into()).await.map(Err)
+                give_up(ops, &name, error).await.map(Err)
             }
         }
+    }
+}
+
+impl<O: Ops> DraftModel<O> {
+    async fn try_out(
+        &self,
+        ops: &mut O,
+        target: &dyn LanguageModel<O>,
+        prepare: Option<usize>,
+    ) -> Result<f64, Error> {
+        if let Some(most) = prepare {
+            let mut state = DraftState::default();
+            prepare_draft(ops, target, self.draft(&mut state), most)?;
+        }
+        // Such a one would propose nothing for ever, and nobody would know why.
+        if let Some(Chosen::NonFinite) = first_choice(ops, self.model.as_ref()).await? {
+            return Err(DecodeError::NonFinite { position: 0 }.into());
+        }
+        Ok(time_wait(ops, self.model.as_ref()).await?.pass_ms())
     }
 }
 

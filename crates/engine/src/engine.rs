@@ -411,6 +411,9 @@ impl<O: Ops> Shared<O> {
             active: method.is_some() && reason.is_none(),
             method,
             reason,
+            draft_mapped_share: self
+                .draft_model()
+                .and_then(|draft| draft.report().mapped_share),
             draft_problem: match &self.draft {
                 Some(Err(failure)) => Some(failure.to_string()),
                 _ => None,

@@ -538,11 +538,8 @@ impl<O: Ops, S: Shape> Generation<O, S> {
             readbacks: count(|counts| counts.readbacks),
             ..ForetokenMetrics::default()
         };
-        for choice in &self.choices {
-            if let Some(statistics) = choice.decode.statistics() {
-                metrics.add(statistics);
-            }
-        }
+        let choices = self.choices.iter();
+        metrics.add(choices.filter_map(|choice| choice.decode.statistics()));
         metrics
     }
 

@@ -1,7 +1,9 @@
 //! Measuring what a pass costs on the device.
 
-use foretoken_core::{Clock, LanguageModel, MAX_VERIFY_ROWS, Ops, OpsError, Phase, Position, Row};
-use foretoken_decode::AbortSignal;
+use foretoken_core::{
+    Chosen, Clock, LanguageModel, MAX_VERIFY_ROWS, Ops, OpsError, Phase, Position, Row, Sampling,
+};
+use foretoken_decode::{AbortSignal, Draft, DraftCache, MAX_SPECULATIVE_TOKENS, time_drafted_step};
 
 use crate::{Engine, Error};
 
@@ -33,6 +35,46 @@ impl<O: Ops> Engine<O> {
         };
         turn.session.forget();
         Ok(time_pass(&mut turn.ops, shared.model.as_ref(), rows, context).await?)
+    }
+
+    /// Runs one step after `context` positions whose `k` drafts the draft model makes, and returns how long it took from its recording to
+    /// the reading of what it chose, in milliseconds; `None` where there is no draft model or no room. What the KV caches held is
+    /// forgotten.
+    ///
+    /// # Errors
+    /// If too many requests wait, or whatever the device says.
+    pub async fn time_drafted_step(&self, k: usize, context: u32) -> Result<Option<f64>, Error> {
+        let shared = &self.shared;
+        let Some(draft) = shared.draft_model() else {
+            return Ok(None);
+        };
+        let target = shared.model.as_ref();
+        let room = self.limits().context.min(draft.model.context_length());
+        let end = context as usize + k + 1;
+        if !(1..=MAX_SPECULATIVE_TOKENS).contains(&k) || end > room as usize {
+            return Ok(None);
+        }
+        let abort = AbortSignal::new();
+        let ticket = shared.queue.join(abort.clone()).ok_or(Error::Busy)?;
+        // The signal is this function's own and is never raised.
+        let Some(mut turn) = ticket.turn(&abort).await else {
+            return Err(Error::Busy);
+        };
+        turn.session.forget();
+        turn.draft.forget();
+        let vocab = target.config().vocab_size;
+        turn.ops.set_sampling(0, &Sampling::greedy(), &[], vocab)?;
+        let mut cache = DraftCache::default();
+        let mut draft = Draft {
+            model: draft.model.as_ref(),
+            cache: &mut cache,
+            // What is proposed does not matter, and all of it is to be.
+            vocabulary: None,
+        };
+        let context = context as usize;
+        Ok(Some(
+            time_drafted_step(&mut turn.ops, target, &mut draft, k, context).await?,
+        ))
     }
 
     /// Milliseconds of verify passes of 1, 2, 4, 8 and 16 rows at the start of the context, as many as fit it: the least of some
@@ -91,6 +133,15 @@ async fn time_pass<O: Ops>(
     Ok(clock.elapsed_ms())
 }
 
+/// What a pass of one row chooses: whether the model computes numbers at all.
+pub(crate) async fn first_choice<O: Ops>(
+    ops: &mut O,
+    model: &dyn LanguageModel<O>,
+) -> Result<Option<Chosen>, OpsError> {
+    submit_pass(ops, model, 1, 0)?;
+    Ok(ops.read_chosen().await?.first().copied())
+}
+
 fn submit_pass<O: Ops>(
     ops: &mut O,
     model: &dyn LanguageModel<O>,
@@ -104,10 +155,14 @@ fn submit_pass<O: Ops>(
     ops.submit()
 }
 
-/// Rounds of a measurement at most, and the time after which no further one begins: a slow device has little noise to
-/// average out, and whoever loads a model waits for this.
+/// Rounds of a measurement at most, and the time after which no further one begins: whoever loads a model waits for this.
 const ROUNDS: usize = 3;
 const ENOUGH_MS: f64 = 1000.0;
+
+/// Row counts up to this are those of most steps: a single time of them, which may be that of a hiccup, would mislead every choice. They
+/// are timed in further rounds even where all of them take longer than that, but not without end.
+const FEW_ROWS: usize = 4;
+const ENOUGH_OF_FEW_MS: f64 = 5000.0;
 
 /// What passes of 1 to 16 rows cost, as (rows, milliseconds): measured in turn, so that a device whose speed drifts
 /// treats all alike. Their kernels ran before, in the check of row invariance.
@@ -119,12 +174,15 @@ pub(crate) async fn time_passes<O: Ops>(
     time_pass(ops, model, 1, 0).await?;
     let mut times = Vec::new();
     let clock = Clock::start();
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         for rows in ROW_COUNTS.into_iter().filter(fits) {
-            times.push((rows, time_pass(ops, model, rows, 0).await?));
-        }
-        if clock.elapsed_ms() > ENOUGH_MS {
-            break;
+            let enough = match rows <= FEW_ROWS {
+                true => ENOUGH_OF_FEW_MS,
+                false => ENOUGH_MS,
+            };
+            if round == 0 || clock.elapsed_ms() < enough {
+                times.push((rows, time_pass(ops, model, rows, 0).await?));
+            }
         }
     }
     Ok(times)

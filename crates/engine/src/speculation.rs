@@ -122,7 +122,7 @@ impl From<SpeculativeConfig> for NgramLookup {
 }
 
 /// Whether speculation runs, for programs: in an engine's information.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpeculationStatus {
     /// Whether requests draft, unless they say otherwise.
     pub active: bool,
@@ -133,6 +133,9 @@ pub struct SpeculationStatus {
     /// The name of the draft model, where one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft: Option<String>,
+    /// Where its vocabulary is another than the target's: the part of a sample text that both write in the same tokens, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_mapped_share: Option<f32>,
     /// Why that is not in use, where it is not: whoever drafts in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft_problem: Option<String>,
@@ -150,7 +153,7 @@ impl SpeculativeConfig {
     /// Reads the same, and the key `model`, which names a draft model: whoever loads the engine knows where that is.
     ///
     /// # Errors
-    /// As [`SpeculativeConfig::parse`]; `model` beside another method than `draft_model`.
+    /// As [`SpeculativeConfig::parse`]; `model` beside a method that has no draft model.
     pub fn parse_with_model(value: &Value) -> Result<(Self, Option<String>), Error> {
         let mut fields = Fields::new(value, NAME)?;
         let method_name = fields.name("method");

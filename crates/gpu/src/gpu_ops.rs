@@ -444,6 +444,7 @@ impl Ops for GpuOps {
 
     fn forget_failures(&mut self) {
         self.restore_outgrown();
+        self.recorder.forget_bind_groups();
         self.recorder.gpu.forget();
     }
 

@@ -453,6 +453,14 @@ impl Recorder {
         index
     }
 
+    /// Drops every bind group: they hold their buffers, and those of a model that was dropped are nobody's. The others are made again
+    /// when they are needed. Nothing may be recorded.
+    pub(crate) fn forget_bind_groups(&mut self) {
+        assert!(self.pending.is_empty(), "dispatches have their bind groups");
+        self.bind_groups.clear();
+        self.bind_group_list.clear();
+    }
+
     fn params_at(&mut self, params: Params) -> (usize, u64) {
         if let Some(place) = self.params.get(&params) {
             return *place;

@@ -10,7 +10,7 @@ use foretoken_engine::{
 use foretoken_reference::CpuOps;
 use foretoken_tests::golden::data_file;
 use foretoken_tests::model_file::{SMOLLM2, find_model};
-use foretoken_weights::{BytesSource, FileSource};
+use foretoken_weights::{BytesSource, FileSource, Gguf};
 use pollster::block_on;
 use serde_json::{Value, json};
 
@@ -148,6 +148,13 @@ fn a_draft_that_cannot_be_loaded_is_left_out_and_named() {
         &["smollx", "pre-tokenizer"],
         false,
     );
+    // A norm that makes every logit a NaN: it would never propose anything.
+    let gguf = block_on(Gguf::read(&BytesSource(tiny.clone()))).unwrap();
+    let norm = gguf.tensor("output_norm.weight").unwrap();
+    let at = usize::try_from(norm.offset).unwrap();
+    let mut no_numbers = tiny.clone();
+    no_numbers[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    is_left_out(no_numbers, &["NaN"], false);
     // The same length, and no architecture of ours.
     is_left_out(replaced(&tiny, b"llama", b"lhama"), &["lhama"], false);
 }

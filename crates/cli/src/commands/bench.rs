@@ -125,8 +125,10 @@ impl Task for Bench {
             "verify_cost": times.relative(),
         });
         if let Some(draft) = engine.draft() {
-            report["draft_cost"] = json!(draft.token_ms / times.time(1));
             report["draft_model"] = json!(draft);
+        }
+        if let Some(draft_ms) = times.draft_ms() {
+            report["draft_cost"] = json!(draft_ms / times.time(1));
         }
         if let Some((shape, source)) = loaded.tuning {
             report["tuning"] = json!({ "shape": shape.to_string(), "source": source });
@@ -272,7 +274,7 @@ fn describe(report: &Value, times: &PassTimes) -> String {
     );
     if let Some(draft) = report.get("draft_model") {
         let name = draft["name"].as_str().unwrap_or_default();
-        let token_ms = number("/draft_model/token_ms");
+        let token_ms = times.draft_ms().unwrap_or_default();
         let cost = number("/draft_cost");
         text += &format!("draft model {name}: {token_ms:.2} ms a token, {cost:.2} T(1)\n");
     }

@@ -17,6 +17,7 @@ use super::read_file;
 use crate::answer::decode_rate;
 use crate::device::Device;
 use crate::failure::invalid;
+use crate::progress::RunBar;
 
 /// Tokens a prompt that does not say is answered with.
 const MAX_TOKENS: u32 = 128;
@@ -25,7 +26,9 @@ const RUNS: usize = 3;
 /// Row counts whose passes are timed, and those that are shown.
 pub const TIMED_ROWS: [usize; 5] = [1, 2, 4, 8, 16];
 const SHOWN_ROWS: [usize; 4] = [1, 2, 4, 8];
-/// Rounds over all row counts.
+/// Drafts of a step of the draft model that is timed; its pass has one row more, which is among [`TIMED_ROWS`].
+const TIMED_DRAFTS: usize = 3;
+/// Rounds over all of these.
 const ROUNDS: usize = 9;
 
 /// One entry of the file.
@@ -113,10 +116,12 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<BenchPrompt>> {
         .collect()
 }
 
-/// How long verify passes take, by their rows.
+/// How long verify passes take, by their rows, and drafting.
 pub struct PassTimes {
     /// Milliseconds, for [`TIMED_ROWS`] as far as the context has room.
     times: Vec<(usize, f64)>,
+    /// Milliseconds of a token of the draft model in a step, where there is one.
+    draft_ms: Option<f64>,
 }
 
 impl PassTimes {
@@ -129,6 +134,7 @@ impl PassTimes {
             .filter(|rows| *rows <= room)
             .collect();
         let mut samples = vec![Vec::new(); rows.len()];
+        let mut drafted = Vec::new();
         for round in 0..=ROUNDS {
             for (rows, samples) in rows.iter().zip(&mut samples) {
                 let time = engine.time_verify_pass(*rows, context).await?;
@@ -137,13 +143,26 @@ impl PassTimes {
                     samples.push(time);
                 }
             }
+            let time = engine.time_drafted_step(TIMED_DRAFTS, context).await?;
+            drafted.extend(time.filter(|_| round > 0));
         }
         let medians = samples
             .into_iter()
             .map(|samples| median(samples.into_iter()));
-        Ok(Self {
+        let mut times = Self {
             times: rows.into_iter().zip(medians).collect(),
-        })
+            draft_ms: None,
+        };
+        if !drafted.is_empty() {
+            let drafting = median(drafted.into_iter()) - times.time(TIMED_DRAFTS + 1);
+            times.draft_ms = Some(drafting.max(0.0) / TIMED_DRAFTS as f64);
+        }
+        Ok(times)
+    }
+
+    /// Milliseconds that a draft of the draft model adds to a step, where there is one.
+    pub fn draft_ms(&self) -> Option<f64> {
+        self.draft_ms
     }
 
     /// T(rows) / T(1).
@@ -159,10 +178,10 @@ impl PassTimes {
             .into()
     }
 
-    /// What steps cost by them; a token of the draft model takes `draft_ms`.
-    fn costs(&self, draft_ms: Option<f64>) -> Option<StepCosts> {
+    /// What steps cost by them.
+    fn costs(&self) -> Option<StepCosts> {
         let costs = StepCosts::from_measured(&self.times)?;
-        Some(costs.with_draft_ms(draft_ms.unwrap_or_default()))
+        Some(costs.with_draft_ms(self.draft_ms.unwrap_or_default()))
     }
 
     /// Whether passes of so many rows were timed.
@@ -210,8 +229,10 @@ pub async fn compare_all<O: Device>(
     times: &PassTimes,
 ) -> anyhow::Result<Vec<Value>> {
     let mut entries = Vec::new();
+    let bar = RunBar::new(prompts.len() * RUNS * (1 + methods.len().max(1)));
     for prompt in prompts {
-        entries.extend(compare(engine, prompt, methods, times).await?);
+        bar.name(shown_id(&prompt.id));
+        entries.extend(compare(engine, prompt, methods, times, &bar).await?);
     }
     Ok(entries)
 }
@@ -243,6 +264,7 @@ async fn compare<O: Device>(
     prompt: &BenchPrompt,
     methods: &[SpeculativeMethod],
     times: &PassTimes,
+    bar: &RunBar,
 ) -> anyhow::Result<Vec<Value>> {
     let configured = engine.speculation().method;
     let ways: Vec<Option<SpeculativeMethod>> = match methods {
@@ -252,11 +274,13 @@ async fn compare<O: Device>(
     let (mut plain, mut runs) = (Vec::new(), vec![Vec::new(); ways.len()]);
     for _ in 0..RUNS {
         plain.push(run(engine, prompt, &json!({ "speculative_config": null })).await?);
+        bar.ran();
         for (way, runs) in ways.iter().zip(&mut runs) {
             runs.push(run(engine, prompt, &drafting(configured, *way)).await?);
+            bar.ran();
         }
     }
-    let costs = times.costs(engine.draft().map(|draft| draft.token_ms));
+    let costs = times.costs();
     let of_way =
         |(way, runs): (&Option<_>, &Vec<_>)| entry(prompt, *way, &plain, runs, costs.as_ref());
     Ok(ways.iter().zip(&runs).map(of_way).collect())

@@ -9,16 +9,12 @@ const WEIGHT: f64 = 0.05;
 /// How many observations the prior is worth.
 const PRIOR_WEIGHT: f64 = 4.0;
 
-/// Every so many drafts none is ended early, so that it is known what would have become of those that are.
-const EXPLORE: u32 = 16;
-
 /// How likely a draft and all before it are accepted, by the probability that the draft model gave them together: moving averages by
 /// bin. At first the model is believed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfidenceEstimate {
     accepted: [f64; BINS],
     observed: [u32; BINS],
-    drafts: u32,
 }
 
 impl Default for ConfidenceEstimate {
@@ -26,7 +22,6 @@ impl Default for ConfidenceEstimate {
         Self {
             accepted: std::array::from_fn(|bin| (bin as f64 + 0.5) / BINS as f64),
             observed: [0; BINS],
-            drafts: 0,
         }
     }
 }
@@ -45,14 +40,17 @@ impl ConfidenceEstimate {
         }
     }
 
-    /// ln of the least confidence with which a token is drafted that has to be accepted with at least the probability `needed`; for
-    /// the next draft. The surest bin always is enough.
-    pub fn next_log_confidence(&mut self, needed: f64) -> f32 {
-        self.drafts = self.drafts.wrapping_add(1);
-        if self.drafts.is_multiple_of(EXPLORE) {
-            return f32::MIN;
-        }
-        let enough = self.accepted[..BINS - 1]
+    /// ln of the least confidence of a token that is accepted with at least the probability `needed`. The surest bin always is enough.
+    pub fn least_log_confidence(&self, needed: f64) -> f32 {
+        // Where nothing was seen, what is less sure and was seen says the least that can be expected.
+        let mut seen: f64 = 0.0;
+        let expected: [f64; BINS - 1] = std::array::from_fn(|bin| {
+            if self.observed[bin] > 0 {
+                seen = self.accepted[bin];
+            }
+            seen.max(self.accepted[bin])
+        });
+        let enough = expected
             .iter()
             .rev()
             .take_while(|accepted| **accepted >= needed)
@@ -71,11 +69,11 @@ mod tests {
 
     #[test]
     fn at_first_the_model_is_believed() {
-        let mut estimate = ConfidenceEstimate::default();
+        let estimate = ConfidenceEstimate::default();
         // The bin from 0.5 on has its middle at 0.53.
-        assert_eq!(estimate.next_log_confidence(0.5), 0.5f32.ln());
-        assert_eq!(estimate.next_log_confidence(0.0), f32::MIN);
-        assert_eq!(estimate.next_log_confidence(2.0), (15.0f32 / 16.0).ln());
+        assert_eq!(estimate.least_log_confidence(0.5), 0.5f32.ln());
+        assert_eq!(estimate.least_log_confidence(0.0), f32::MIN);
+        assert_eq!(estimate.least_log_confidence(2.0), (15.0f32 / 16.0).ln());
     }
 
     #[test]
@@ -87,20 +85,9 @@ mod tests {
             boasts.record(&[0.8f32.ln()], usize::from(step % 4 == 0));
             shy.record(&[0.2f32.ln()], usize::from(step % 10 != 0));
         }
-        assert_eq!(boasts.next_log_confidence(0.5), (13.0f32 / 16.0).ln());
-        for bin in 4..BINS {
-            shy.accepted[bin] = 1.0;
-        }
-        assert_eq!(shy.next_log_confidence(0.5), (3.0f32 / 16.0).ln());
-    }
-
-    #[test]
-    fn now_and_then_no_draft_is_ended() {
-        let mut estimate = ConfidenceEstimate::default();
-        let unlimited = (0..160)
-            .filter(|_| estimate.next_log_confidence(0.9) == f32::MIN)
-            .count();
-        assert_eq!(unlimited, 10);
+        assert_eq!(boasts.least_log_confidence(0.5), (13.0f32 / 16.0).ln());
+        // What is surer than that was never seen, and is expected to be no worse.
+        assert_eq!(shy.least_log_confidence(0.5), (3.0f32 / 16.0).ln());
     }
 
     #[test]

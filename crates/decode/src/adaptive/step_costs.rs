@@ -16,8 +16,8 @@ const CLIP: f64 = 1.25;
 /// expensive for a passing reason is not avoided for ever.
 const FORGET: f64 = 1.0 / 256.0;
 
-/// The evidence for a time that was interpolated, where one that was measured has 1 and each step adds 1.
-const INTERPOLATED_EVIDENCE: f64 = 0.05;
+/// The evidence for a time that was taken from another row count's, where one that was measured has 1 and each step adds 1.
+const BORROWED_EVIDENCE: f64 = 0.05;
 
 /// The most evidence that steps gather for a row count.
 const MOST_EVIDENCE: f64 = 16.0;
@@ -40,12 +40,14 @@ pub struct StepCosts {
     /// The averages without the noise: more rows never cost less.
     fitted: ByRows,
     draft_ms: f64,
+    /// As measured at load.
+    measured_draft_ms: f64,
 }
 
 impl StepCosts {
     /// Costs from passes timed at load, as (rows, milliseconds). Several times of one row count: their median is
-    /// taken. Row counts between are interpolated, those above go on as the last two measured do, those below cost what
-    /// the least measured does; where noise makes more rows cheaper, neighbours are averaged. Rows outside 1 to 16, and
+    /// taken. Row counts between cost what the next measured one does, as kernels are made for those and compute all of their rows;
+    /// those above go on as the last two measured do, those below cost what the least measured does; where noise makes more rows cheaper, neighbours are averaged. Rows outside 1 to 16, and
     /// times that are not positive numbers, are left out; `None` if that leaves nothing. Drafting costs nothing until
     /// it was seen to.
     pub fn from_measured(passes: &[(usize, f64)]) -> Option<Self> {
@@ -69,17 +71,13 @@ impl StepCosts {
         let first = *points.first()?;
         let measured = std::array::from_fn(|i| {
             let rows = i + 1;
-            // The segment that ends at or behind `rows`, or else the last one.
-            let segments = points.windows(2);
-            let segment = segments
-                .clone()
-                .find(|pair| rows <= pair[1].0)
-                .or_else(|| segments.last());
-            match segment {
-                Some(&[(from, early), (to, late)]) if rows > from => {
-                    early + (late - early) * (rows - from) as f64 / (to - from) as f64
+            let next = points.iter().find(|(measured, _)| rows <= *measured);
+            match (next, points.last_chunk()) {
+                (Some((_, ms)), _) => *ms,
+                (None, Some(&[(from, early), (to, late)])) => {
+                    late + (late - early) * (rows - to) as f64 / (to - from) as f64
                 }
-                _ => first.1,
+                (None, None) => first.1,
             }
         });
         Some(Self {
@@ -87,10 +85,11 @@ impl StepCosts {
             averages: measured,
             evidence: std::array::from_fn(|i| {
                 let timed = points.iter().any(|(rows, _)| *rows == i + 1);
-                if timed { 1.0 } else { INTERPOLATED_EVIDENCE }
+                if timed { 1.0 } else { BORROWED_EVIDENCE }
             }),
             fitted: measured,
             draft_ms: 0.0,
+            measured_draft_ms: 0.0,
         })
     }
 
@@ -101,6 +100,7 @@ impl StepCosts {
         } else {
             0.0
         };
+        self.measured_draft_ms = self.draft_ms;
         self
     }
 
@@ -125,7 +125,8 @@ impl StepCosts {
         self.pass_ms(k + 1) + k as f64 * self.draft_ms
     }
 
-    /// Takes note of the time of a pass of `rows` rows. One that a pass or a clock cannot have is left out.
+    /// Takes note of the time of a pass of `rows` rows, and forgets a little of all others and of drafting. One that a pass or a clock
+    /// cannot have is left out.
     pub fn record_pass(&mut self, rows: usize, ms: f64) {
         if !(1..=MAX_VERIFY_ROWS).contains(&rows) || !is_time(ms) {
             return;
@@ -138,10 +139,12 @@ impl StepCosts {
         for (other, measured) in self.averages.iter_mut().zip(self.measured) {
             *other = (*other + FORGET * (measured * level - *other)).clamp(least, most);
         }
+        // Or drafting that looked expensive for a passing reason would not be tried again.
+        self.draft_ms += FORGET * (self.measured_draft_ms * level - self.draft_ms);
         self.averages[rows - 1] = average;
         let evidence = (self.evidence[rows - 1] + 1.0).min(MOST_EVIDENCE);
         for other in &mut self.evidence {
-            *other += FORGET * (INTERPOLATED_EVIDENCE - *other);
+            *other += FORGET * (BORROWED_EVIDENCE - *other);
         }
         self.evidence[rows - 1] = evidence;
         self.fitted = self.averages;
@@ -197,10 +200,10 @@ mod tests {
     }
 
     #[test]
-    fn measured_counts_are_kept_and_others_lie_on_the_line() {
+    fn measured_counts_are_kept_and_others_cost_what_the_next_does() {
         let costs =
             StepCosts::from_measured(&[(8, 20.0), (1, 10.0), (2, 10.5), (4, 13.0)]).unwrap();
-        let expected = [10.0, 10.5, 11.75, 13.0, 14.75, 16.5, 18.25, 20.0, 21.75];
+        let expected = [10.0, 10.5, 13.0, 13.0, 20.0, 20.0, 20.0, 20.0, 21.75];
         assert!(
             times(&costs)
                 .iter()

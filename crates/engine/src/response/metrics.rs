@@ -138,17 +138,23 @@ pub struct ForetokenMetrics {
 }
 
 impl ForetokenMetrics {
-    /// Adds one choice's figures.
-    pub(crate) fn add(&mut self, statistics: &AcceptanceStatistics) {
+    /// Sums up the choices' figures.
+    pub(crate) fn add<'a>(&mut self, choices: impl Iterator<Item = &'a AcceptanceStatistics>) {
         let add = |sum: &mut Option<f64>, time: f64| *sum.get_or_insert(0.0) += time;
-        // One submission drafted and verified: nobody knows what each took.
-        if statistics.num_draft_passes == 0 {
+        let mut by_model = false;
+        for statistics in choices {
+            by_model |= statistics.num_draft_passes > 0;
             add(&mut self.draft_time_ms, statistics.draft_time_ms);
             add(&mut self.verify_time_ms, statistics.verify_time_ms);
+            add(&mut self.sync_time_ms, statistics.sync_time_ms);
+            self.plain_steps += statistics.plain_steps;
+            self.num_emitted_from_drafts += statistics.emitted_from_drafts;
         }
-        add(&mut self.sync_time_ms, statistics.sync_time_ms);
-        self.plain_steps += statistics.plain_steps;
-        self.num_emitted_from_drafts += statistics.emitted_from_drafts;
+        // One submission drafted and verified: nobody knows what each took.
+        if by_model {
+            self.draft_time_ms = None;
+            self.verify_time_ms = None;
+        }
     }
 }
 
@@ -173,6 +179,32 @@ mod tests {
 
     fn text(value: &impl Serialize) -> String {
         serde_json::to_string(value).unwrap()
+    }
+
+    #[test]
+    fn times_that_nobody_knows_of_one_choice_nobody_knows_of_all() {
+        let choice = |passes| {
+            let mut choice = AcceptanceStatistics::new(StatisticsLevel::Detailed, 3).unwrap();
+            choice.num_draft_passes = passes;
+            choice.draft_time_ms = 1.0;
+            choice.verify_time_ms = 8.0;
+            choice.sync_time_ms = 2.0;
+            choice
+        };
+        let sums = |choices: [u64; 2]| {
+            let mut metrics = ForetokenMetrics::default();
+            metrics.add(choices.map(choice).iter());
+            let ForetokenMetrics {
+                draft_time_ms,
+                verify_time_ms,
+                sync_time_ms,
+                ..
+            } = metrics;
+            (draft_time_ms, verify_time_ms, sync_time_ms)
+        };
+        assert_eq!(sums([0, 0]), (Some(2.0), Some(16.0), Some(4.0)));
+        assert_eq!(sums([0, 3]), (None, None, Some(4.0)));
+        assert_eq!(sums([3, 0]), (None, None, Some(4.0)));
     }
 
     #[test]
