@@ -182,7 +182,7 @@ await step("a second model drafts; one that cannot is left out, and said", async
   equal(await text("#load"), "Load");
   await page.setInputFiles("#draft-file", TINY);
   await page.click("#load");
-  await page.locator("#model-status", { hasText: /^tiny, with tiny to draft, on / }).waitFor({ timeout: LOAD_MS });
+  await page.locator("#model-status", { hasText: /^tiny, with tiny to draft on / }).waitFor({ timeout: LOAD_MS });
   equal(await page.inputValue("#method"), "auto");
   await page.selectOption("#method", "draft_model");
   await page.click("#reset");

@@ -143,7 +143,7 @@ pub struct ModelArgs {
 
     /// Drafts ahead, which makes answers faster and never other ones: an object with vLLM's names, such as
     /// {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_min": 2, "prompt_lookup_max": 4} or
-    /// {"method": "draft_model", "num_speculative_tokens": 4}
+    /// {"method": "draft_model", "num_speculative_tokens": 3}
     #[arg(long, value_name = "JSON", value_parser = speculation)]
     pub speculative_config: Option<Speculation>,
 
@@ -191,7 +191,7 @@ impl ModelArgs {
         let Some(Speculation { config, draft }) = &self.speculative_config else {
             return self.draft_model.is_some().then_some(
                 "'--draft-model <PATH|ALIAS|hf:…>' needs '--speculative-config', such as \
-                 {\"method\": \"draft_model\", \"num_speculative_tokens\": 4}",
+                 {\"method\": \"draft_model\", \"num_speculative_tokens\": 3}",
             );
         };
         if draft.is_some() && self.draft_model.is_some() {

@@ -29,6 +29,9 @@ const LAST_PROBE_INTERVAL: usize = 128;
 /// Drafts of a probe: the fewest that say anything, since most probes fail.
 const PROBE_DRAFTS: usize = 1;
 
+/// Probes one after another, each of which succeeded, that keep another way of drafting waiting: by then the averages know.
+const MOST_PROBES_IN_A_ROW: usize = 12;
+
 /// A number of drafts, and what it is expected to bring.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Expected {
@@ -82,6 +85,8 @@ pub struct AdaptiveSpeculation {
     interval: usize,
     /// Whether the latest choice was a probe.
     probing: bool,
+    /// Probes one after another that kept another way of drafting waiting.
+    in_a_row: usize,
 }
 
 impl AdaptiveSpeculation {
@@ -95,6 +100,7 @@ impl AdaptiveSpeculation {
             waited: 0,
             interval: FIRST_PROBE_INTERVAL,
             probing: false,
+            in_a_row: 0,
         }
     }
 
@@ -112,30 +118,38 @@ impl AdaptiveSpeculation {
 
     /// How many tokens the next step drafts, `0..=ceiling`.
     pub(crate) fn next_k(&mut self, ceiling: usize) -> usize {
-        self.next_k_beside(ceiling, false)
+        self.next_k_beside(ceiling, None)
     }
 
-    /// The same; `beside_another`: where it does not pay, another way to draft does, which a probe keeps waiting. Such ones are as rare
-    /// as can be.
-    pub(crate) fn next_k_beside(&mut self, ceiling: usize, beside_another: bool) -> usize {
+    /// The same beside another way to draft that brings `rival` tokens a millisecond: 0 where that is more. Nothing is learnt of what is
+    /// not drafted, so now and then it is tried all the same, as rarely as can be, and again at once while that succeeds, until the
+    /// averages know.
+    pub(crate) fn next_k_beside(&mut self, ceiling: usize, rival: Option<f64>) -> usize {
         let costs = self.costs.borrow();
-        let k = choose_k(ceiling, &costs, &self.estimate);
+        let Expected { k, rate } = best(ceiling, &costs, &self.estimate);
         self.probing = false;
-        if k > 0 || ceiling == 0 {
+        if ceiling == 0 || (k > 0 && rival.is_none_or(|rival| rate > rival)) {
+            self.in_a_row = 0;
             return k;
         }
         self.waited = self.waited.saturating_add(1);
+        let k = k.max(PROBE_DRAFTS);
         let extra = costs.step_ms(PROBE_DRAFTS) / costs.step_ms(0) - 1.0;
         // Twice the cost for at most twice the tokens is never worth a try.
         let bearable = extra < 1.0;
         // `as` saturates.
         let enough = (LAST_PROBE_INTERVAL as f64 * extra).ceil() as usize;
-        let interval = match beside_another {
-            true => LAST_PROBE_INTERVAL,
-            false => self.interval.min(enough.max(FIRST_PROBE_INTERVAL)),
+        let interval = match rival {
+            Some(_) => LAST_PROBE_INTERVAL,
+            None => self.interval.min(enough.max(FIRST_PROBE_INTERVAL)),
         };
         self.probing = bearable && self.waited >= interval;
-        if self.probing { PROBE_DRAFTS } else { 0 }
+        if !self.probing {
+            self.in_a_row = 0;
+            return 0;
+        }
+        self.in_a_row += usize::from(rival.is_some());
+        k
     }
 
     /// What the best number of drafts up to `ceiling` is expected to bring.
@@ -225,7 +239,10 @@ impl AdaptiveSpeculation {
         if accepted > 0 {
             self.interval = FIRST_PROBE_INTERVAL;
             // Should drafting still not pay by the averages, the next step probes again.
-            self.waited = LAST_PROBE_INTERVAL;
+            self.waited = match self.in_a_row < MOST_PROBES_IN_A_ROW {
+                true => LAST_PROBE_INTERVAL,
+                false => 0,
+            };
         } else {
             if probe {
                 self.interval = (self.interval * 2).min(LAST_PROBE_INTERVAL);

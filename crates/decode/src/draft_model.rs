@@ -203,7 +203,7 @@ pub fn prepare_drafts<O: Ops>(
 }
 
 /// Milliseconds of a step that drafts `k` tokens for `target` after `context` positions, from its recording to the reading of what it
-/// chose. What those positions hold does not matter.
+/// chose. What those positions hold does not matter. `None` where the draft ended early, at a token that the target does not have.
 ///
 /// # Errors
 /// Whatever the device says.
@@ -213,13 +213,13 @@ pub async fn time_drafted_step<O: Ops>(
     draft: &mut Draft<'_, O>,
     k: usize,
     context: usize,
-) -> Result<f64, OpsError> {
+) -> Result<Option<f64>, OpsError> {
     let clock = Clock::start();
     // With all that a step has which may end its draft, and none does.
     record_step(ops, target, draft, k, context, Some(f32::MIN));
     ops.submit()?;
-    ops.read_drafted().await?;
-    Ok(clock.elapsed_ms())
+    let drafted = ops.read_drafted().await?;
+    Ok((drafted.drafts.len() == k).then(|| clock.elapsed_ms()))
 }
 
 /// Records a step after `context` positions, of which it is pretended that both KV caches hold them.

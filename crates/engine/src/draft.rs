@@ -201,7 +201,7 @@ impl EngineOptions {
             (None, true) => Err(invalid(
                 "speculative_config",
                 "a draft model is given and `speculative_config` is not: pass \
-                 {\"method\": \"draft_model\", \"num_speculative_tokens\": 4}, or leave the draft model out",
+                 {\"method\": \"draft_model\", \"num_speculative_tokens\": 3}, or leave the draft model out",
             )),
             (Some(SpeculativeMethod::DraftModel), false) => Err(invalid(
                 "speculative_config.method",

@@ -194,10 +194,6 @@ impl<O: Ops + 'static> Engine<O> {
             };
         }
 
-        if options.check_row_invariance {
-            prepare(&mut ops, model.as_ref(), options.speculative_config)?;
-        }
-
         draft = match draft {
             Some(Ok(draft)) => {
                 let most = options
@@ -208,6 +204,11 @@ impl<O: Ops + 'static> Engine<O> {
             }
             other => other,
         };
+
+        // After the draft: one that fails takes along whatever held its buffers.
+        if options.check_row_invariance {
+            prepare(&mut ops, model.as_ref(), options.speculative_config)?;
+        }
 
         let speculates = options.speculative_config.is_some();
         let measures_wait = options.check_row_invariance && options.steps_a_wait.is_none();

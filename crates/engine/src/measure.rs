@@ -38,8 +38,8 @@ impl<O: Ops> Engine<O> {
     }
 
     /// Runs one step after `context` positions whose `k` drafts the draft model makes, and returns how long it took from its recording to
-    /// the reading of what it chose, in milliseconds; `None` where there is no draft model or no room. What the KV caches held is
-    /// forgotten.
+    /// the reading of what it chose, in milliseconds; `None` where there is no draft model, no room, or no `k` drafts that the target
+    /// has. What the KV caches held is forgotten.
     ///
     /// # Errors
     /// If too many requests wait, or whatever the device says.
@@ -72,9 +72,7 @@ impl<O: Ops> Engine<O> {
             vocabulary: None,
         };
         let context = context as usize;
-        Ok(Some(
-            time_drafted_step(&mut turn.ops, target, &mut draft, k, context).await?,
-        ))
+        Ok(time_drafted_step(&mut turn.ops, target, &mut draft, k, context).await?)
     }
 
     /// Milliseconds of verify passes of 1, 2, 4, 8 and 16 rows at the start of the context, as many as fit it: the least of some
@@ -175,12 +173,13 @@ pub(crate) async fn time_passes<O: Ops>(
     let mut times = Vec::new();
     let clock = Clock::start();
     for round in 0..ROUNDS {
+        let so_far = clock.elapsed_ms();
         for rows in ROW_COUNTS.into_iter().filter(fits) {
             let enough = match rows <= FEW_ROWS {
                 true => ENOUGH_OF_FEW_MS,
                 false => ENOUGH_MS,
             };
-            if round == 0 || clock.elapsed_ms() < enough {
+            if round == 0 || so_far < enough {
                 times.push((rows, time_pass(ops, model, rows, 0).await?));
             }
         }

@@ -125,7 +125,8 @@ pub struct PassTimes {
 }
 
 impl PassTimes {
-    /// Times passes after `context` positions. All row counts take turns, so that a change of the machine's speed meets
+    /// Times passes after `context` positions, and a draft model's drafts; where those cannot be timed there, they take what a pass of it
+    /// took at load. All row counts take turns, so that a change of the machine's speed meets
     /// them all.
     pub async fn measure<O: Ops>(engine: &Engine<O>, context: u32) -> anyhow::Result<Self> {
         let room = engine.limits().context.saturating_sub(context) as usize;
@@ -151,7 +152,7 @@ impl PassTimes {
             .map(|samples| median(samples.into_iter()));
         let mut times = Self {
             times: rows.into_iter().zip(medians).collect(),
-            draft_ms: None,
+            draft_ms: engine.draft().map(|draft| draft.token_ms),
         };
         if !drafted.is_empty() {
             let drafting = median(drafted.into_iter()) - times.time(TIMED_DRAFTS + 1);
