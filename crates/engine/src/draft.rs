@@ -168,9 +168,8 @@ impl<O: Ops> DraftModel<O> {
             }
         }
     }
-}
 
-impl<O: Ops> DraftModel<O> {
+    /// Makes that and measures it; fails where the model computes no numbers.
     async fn try_out(
         &self,
         ops: &mut O,

@@ -319,7 +319,7 @@ impl<O: Ops> Engine<O> {
         }
     }
 
-    fn join(&self, abort: &AbortSignal) -> Result<Ticket<Work<O>>, Error> {
+    pub(crate) fn join(&self, abort: &AbortSignal) -> Result<Ticket<Work<O>>, Error> {
         self.shared.queue.join(abort.clone()).ok_or(Error::Busy)
     }
 

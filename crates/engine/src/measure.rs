@@ -5,6 +5,8 @@ use foretoken_core::{
 };
 use foretoken_decode::{AbortSignal, Draft, DraftCache, MAX_SPECULATIVE_TOKENS, time_drafted_step};
 
+use crate::engine::Work;
+use crate::turn::Turn;
 use crate::{Engine, Error};
 
 impl<O: Ops> Engine<O> {
@@ -27,14 +29,18 @@ impl<O: Ops> Engine<O> {
             });
         }
         let shared = &self.shared;
-        let abort = AbortSignal::new();
-        let ticket = shared.queue.join(abort.clone()).ok_or(Error::Busy)?;
-        // The signal is this function's own and is never raised.
-        let Some(mut turn) = ticket.turn(&abort).await else {
-            return Err(Error::Busy);
-        };
-        turn.session.forget();
+        let mut turn = self.turn_to_measure().await?;
         Ok(time_pass(&mut turn.ops, shared.model.as_ref(), rows, context).await?)
+    }
+
+    /// A turn of its own. What the target's KV cache held is forgotten.
+    async fn turn_to_measure(&self) -> Result<Turn<Work<O>>, Error> {
+        // Nobody raises it.
+        let abort = AbortSignal::new();
+        let turn = self.join(&abort)?.turn(&abort).await;
+        let mut turn = turn.ok_or(Error::Busy)?;
+        turn.session.forget();
+        Ok(turn)
     }
 
     /// Runs one step after `context` positions whose `k` drafts the draft model makes, and returns how long it took from its recording to
@@ -54,13 +60,7 @@ impl<O: Ops> Engine<O> {
         if !(1..=MAX_SPECULATIVE_TOKENS).contains(&k) || end > room as usize {
             return Ok(None);
         }
-        let abort = AbortSignal::new();
-        let ticket = shared.queue.join(abort.clone()).ok_or(Error::Busy)?;
-        // The signal is this function's own and is never raised.
-        let Some(mut turn) = ticket.turn(&abort).await else {
-            return Err(Error::Busy);
-        };
-        turn.session.forget();
+        let mut turn = self.turn_to_measure().await?;
         turn.draft.forget();
         let vocab = target.config().vocab_size;
         turn.ops.set_sampling(0, &Sampling::greedy(), &[], vocab)?;
@@ -83,13 +83,7 @@ impl<O: Ops> Engine<O> {
     /// If too many requests wait, or whatever the device says.
     pub async fn pass_times(&self) -> Result<Vec<(usize, f64)>, Error> {
         let shared = &self.shared;
-        let abort = AbortSignal::new();
-        let ticket = shared.queue.join(abort.clone()).ok_or(Error::Busy)?;
-        // The signal is this function's own and is never raised.
-        let Some(mut turn) = ticket.turn(&abort).await else {
-            return Err(Error::Busy);
-        };
-        turn.session.forget();
+        let mut turn = self.turn_to_measure().await?;
         let wait = time_wait(&mut turn.ops, shared.model.as_ref()).await?;
         let mut passes = time_passes(&mut turn.ops, shared.model.as_ref()).await?;
         wait.take_out(&mut passes);

@@ -126,8 +126,7 @@ pub struct PassTimes {
 
 impl PassTimes {
     /// Times passes after `context` positions, and a draft model's drafts; where those cannot be timed there, they take what a pass of it
-    /// took at load. All row counts take turns, so that a change of the machine's speed meets
-    /// them all.
+    /// took at load. All of them take turns, so that a change of the machine's speed meets them all.
     pub async fn measure<O: Ops>(engine: &Engine<O>, context: u32) -> anyhow::Result<Self> {
         let room = engine.limits().context.saturating_sub(context) as usize;
         let rows: Vec<usize> = TIMED_ROWS

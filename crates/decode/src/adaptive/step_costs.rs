@@ -46,8 +46,9 @@ pub struct StepCosts {
 
 impl StepCosts {
     /// Costs from passes timed at load, as (rows, milliseconds). Several times of one row count: their median is
-    /// taken. Row counts between cost what the next measured one does, as kernels are made for those and compute all of their rows;
-    /// those above go on as the last two measured do, those below cost what the least measured does; where noise makes more rows cheaper, neighbours are averaged. Rows outside 1 to 16, and
+    /// taken. Row counts between cost what the next measured one does, as kernels are made for those and compute all of
+    /// their rows; those above go on as the last two measured do, those below cost what the least measured does; where
+    /// noise makes more rows cheaper, neighbours are averaged. Rows outside 1 to 16, and
     /// times that are not positive numbers, are left out; `None` if that leaves nothing. Drafting costs nothing until
     /// it was seen to.
     pub fn from_measured(passes: &[(usize, f64)]) -> Option<Self> {
